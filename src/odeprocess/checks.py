@@ -1,0 +1,98 @@
+"""The door: every array that a user hands in is checked and converted here, once.
+
+Messages say what came, what was expected and what to do instead. Traced arrays (inside `jax.grad` or `jax.jit`)
+have no values to look at, so only their shapes are checked.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def is_traced(*arrays: Any) -> bool:
+    """Whether any of `arrays` is a tracer, so that its values cannot be read on the host."""
+    return any(isinstance(x, jax.core.Tracer) for x in arrays)
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises `ValueError(message)` unless `condition` holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Raises unless `value` is one of `allowed`."""
+    require(value in allowed, f"`{name}` is {value!r}; expected one of {', '.join(map(repr, allowed))}.")
+
+
+def positive(name: str, value: Any, *, integer: bool = False) -> None:
+    """Raises unless `value` is a finite number above zero (a whole one if `integer`)."""
+    kind, types = ("a whole number", (int, np.integer)) if integer else ("a number", (int, float, np.number))
+    good = isinstance(value, types) and not isinstance(value, bool) and np.isfinite(value) and value > 0
+    require(bool(good), f"`{name}` is {value!r}; expected {kind} above 0.")
+
+
+def as_array(name: str, value: Any) -> Any:
+    """`value` as a float64 NumPy array, or untouched where it is traced."""
+    if is_traced(value):
+        return value
+    try:
+        array = np.asarray(value)
+        if array.dtype == object or array.dtype.kind not in "fiub":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`{name}` could not be read as numbers (got {_describe(value)}). Expected an array of numbers; "
+            "for several series of different lengths pass a list of arrays, one a series."
+        ) from None
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return f"a {type(value).__name__}" + (f" of length {len(value)}" if hasattr(value, "__len__") else "")
+
+
+def finite_times(name: str, t: Any, where: str = "") -> None:
+    """Raises if a concrete `t` holds NaN or infinity, naming the first offenders."""
+    if is_traced(t):
+        return
+    bad = np.argwhere(~np.isfinite(t))
+    if len(bad):
+        first = ", ".join(str(tuple(map(int, i)) if len(i) > 1 else int(i[0])) for i in bad[:3])
+        raise ValueError(
+            f"`{name}`{where} holds {len(bad)} NaN or infinite time(s), first at index {first}. Every time must be finite: "
+            "drop those rows, or pass series of different lengths as a list of arrays."
+        )
+
+
+def bounds(t: Any) -> tuple[float, float]:
+    """The least and greatest of concrete scaled times; (0, 0) stands for what cannot be known of traced ones."""
+    return (0.0, 0.0) if is_traced(t) or t.size == 0 else (float(t.min()), float(t.max()))
+
+
+def finite_values(y: Any, where: str = "") -> None:
+    """Raises if a concrete `y` holds an infinity (NaN marks a missing value and is fine)."""
+    if not is_traced(y) and np.isinf(y).any():
+        place = tuple(map(int, np.argwhere(np.isinf(y))[0]))
+        raise ValueError(f"`y`{where} is infinite at index {place}. Expected finite values, or NaN for a missing one.")
+
+
+def same_lengths(t: Any, y: Any, where: str = "") -> None:
+    """Raises unless `y` has a value for each time of `t`."""
+    require(
+        t.shape == y.shape[: t.ndim],
+        f"`t`{where} has shape {t.shape} but `y`{where} has shape {y.shape}; expected a value (or a row of channels) for each time.",
+    )
+
+
+def channel_count(found: int, expected: int | None, where: str = "") -> None:
+    """Raises unless a series has the number of channels that the model has."""
+    require(
+        expected in (None, found),
+        f"`y`{where} has {found} channel(s); the model has {expected}. Pass {expected} channel(s) on the last axis, "
+        "with NaN where one was not measured.",
+    )

@@ -1,0 +1,92 @@
+"""The compiled functions under `Posterior`: batches in scaled units, one compilation for each bucket of shapes."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from .distributions import AbstractDistribution, Normal
+from .process import Process, Summary
+from .process.solvers import Extent
+from .series import Series
+
+
+@jax.jit
+def observe(process: Process, summary: Summary, series: Series) -> tuple[Summary, Normal]:
+    """Adds the observations of `series` to `summary`; also the belief that follows."""
+
+    def one(summary, series):
+        summary = summary.merge(process.inference.summarise(series))
+        return summary, process.inference.belief(summary, series.static)
+
+    return jax.vmap(one)(summary, series)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def draw(belief: Normal, keys: Any, n: int) -> Any:
+    """Latent draws `[series, n, z]`; draw i is the same whatever n is."""
+    return jax.vmap(lambda q, key: q_reparametrised(q, key, n))(belief, keys)
+
+
+def q_reparametrised(q: Normal, key: Any, n: int) -> Any:
+    """Draws 0 to n − 1 of one series, `[n, z]`."""
+    key, _ = jr.split(key)
+    noise = jax.vmap(lambda i: jr.normal(jr.fold_in(key, i), q.loc.shape, q.loc.dtype))(jnp.arange(n))
+    return q.loc[None] + q.scale[None] * noise
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def decode(process: Process, z: Any, t: Any, extent: Extent) -> tuple[AbstractDistribution, Any]:
+    """Decodes draws `z [series, n, z]` at `t [series, m]`: a distribution `[series, n, m, channels]` and what was reached."""
+    over_draws = jax.vmap(lambda z, t: process.predict(z, t, extent), (0, None))
+    return jax.vmap(over_draws)(z, t)
+
+
+@jax.jit
+def noisy(predicted: AbstractDistribution, keys: Any) -> Any:
+    """One observation for each decoded number."""
+    return jax.vmap(lambda p, key: p.sample(jr.split(key)[1]))(predicted, keys)
+
+
+@jax.jit
+def moments(predicted: AbstractDistribution) -> tuple[Any, Any, Any]:
+    """Mean, standard deviation of the function, and that of observations, over the draws."""
+    mean = predicted.mean.mean(1)
+    spread = predicted.mean.var(1)
+    return mean, jnp.sqrt(spread), jnp.sqrt(spread + (predicted.std**2).mean(1))
+
+
+@functools.partial(jax.jit, static_argnames="of_function")
+def quantiles(predicted: AbstractDistribution, q: Any, *, of_function: bool) -> Any:
+    """Quantiles over the draws, `[q, series, m, channels]`."""
+    q = q.astype(predicted.mean.dtype)
+    if of_function:
+        return jnp.quantile(predicted.mean, q, axis=1)
+    by_draw = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), predicted)
+    return jax.lax.map(by_draw.mixture_quantile, q)
+
+
+@functools.partial(jax.jit, static_argnums=(5, 6, 7))
+def log_density(
+    process: Process, belief: Normal, proposal: Normal, keys: Any, series: Series, n: int, extent: Extent, joint: bool
+) -> tuple[Any, Any]:
+    """Log densities of scaled observations, by importance sampling from `proposal` (which may be the belief itself)."""
+
+    def one(belief, proposal, key, series):
+        z = q_reparametrised(proposal, key, n)
+        predicted, ok = jax.vmap(lambda z: process.predict(z, series.t, extent))(z)
+        weights = (belief_log_prob(belief, z) - belief_log_prob(proposal, z)) - jnp.log(n)
+        each = jnp.where(series.mask[None], predicted.log_prob(series.y[None]), 0.0 if joint else jnp.nan)
+        reached = (ok | ~series.observed[None]).all()
+        if joint:
+            return jax.nn.logsumexp(each.sum((1, 2)) + weights), reached
+        return jax.nn.logsumexp(each + weights[:, None, None], 0), reached
+
+    return jax.vmap(one)(belief, proposal, keys, series)
+
+
+def belief_log_prob(belief: Normal, z: Any) -> Any:
+    """Log density of draws `[n, z]` under a belief over one series' latents."""
+    return jax.vmap(belief.log_prob)(z).sum(-1)

@@ -1,0 +1,144 @@
+"""One epoch of training, as one compiled function over all seeds.
+
+All tasks and latent noise of an epoch are drawn in one go before the loop over steps: the loop, which is where the
+time goes, then holds nothing but the gradient step.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from .metrics import Scores, score_all
+from .objectives import elbo
+from .optimise import FitOptions
+from .process import Process
+from .process.solvers import Extent
+from .series import Series
+from .tasks import Task, TaskSampler, take
+
+
+class TrainState(eqx.Module):
+    """Everything that one seed carries from epoch to epoch."""
+
+    process: Process
+    optimiser: Any
+    best: Process
+    best_score: Float[Array, "*seeds"]
+    best_epoch: Int[Array, "*seeds"]
+    skipped: Int[Array, "*seeds"]
+    bad_in_a_row: Int[Array, "*seeds"]
+    stopped: Bool[Array, "*seeds"]
+
+
+class Report(eqx.Module):
+    """What one epoch says of itself, by seed: the mean loss a step, and validation scores (NaN when not evaluated)."""
+
+    loss: Float[Array, "*seeds"]
+    validation: Scores
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is fixed when an epoch is compiled."""
+
+    options: FitOptions
+    sampler: TaskSampler
+    steps: int
+    batch: int
+    z_dim: int
+    extent: Extent
+    validation_extent: Extent
+
+
+def start(process: Process, plan: Plan) -> TrainState:
+    """The state of one seed before the first epoch."""
+    dtype, zero = jnp.result_type(float), jnp.zeros((), jnp.int32)
+    optimiser = plan.options.transformation(plan.steps).init(process)
+    best_score = jnp.full((), jnp.inf, dtype)
+    return TrainState(process, optimiser, process, best_score, zero, zero, zero, jnp.zeros((), bool))
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+def run_epoch(
+    plan: Plan, states: TrainState, keys: Any, epoch: Int[Array, ""], series: Series, validation: Task | None
+) -> tuple[TrainState, Report]:
+    """Trains every seed for one epoch (counted from 0); `states` is given up to be reused."""
+    return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, series, validation))(states, keys)
+
+
+def _epoch(plan, state, key, epoch, series, validation):
+    train_key, score_key = jr.split(jr.fold_in(key, epoch))
+    optimiser = plan.options.transformation(plan.steps)
+
+    def step(carry, drawn):
+        process, opt_state, skipped, bad = carry
+        index, selection, noise = drawn
+        tasks = jax.vmap(take)(series[index], selection)
+        loss, gradient = jax.value_and_grad(_loss)(process, tasks, noise, plan.extent)
+        updates, new_opt_state = optimiser.update(gradient, opt_state, process)
+        finite = jnp.isfinite(loss) & jnp.isfinite(optax.global_norm(gradient))
+        active = ~state.stopped & (bad < plan.options.max_bad_steps)
+        moved = (optax.apply_updates(process, updates), new_opt_state)
+        process, opt_state = _where(finite & active, moved, (process, opt_state))
+        failed = (~finite & active).astype(skipped.dtype)
+        bad = jnp.where(active, jnp.where(finite, 0, bad + 1), bad)
+        return (process, opt_state, skipped + failed, bad), loss
+
+    carry = (state.process, state.optimiser, state.skipped, state.bad_in_a_row)
+    (process, opt_state, skipped, bad), losses = jax.lax.scan(step, carry, _draw(plan, train_key, series))
+    finite = jnp.isfinite(losses)
+    loss = jnp.where(finite, losses, 0.0).sum() / jnp.maximum(finite.sum(dtype=losses.dtype), 1.0)
+    loss = jnp.where(finite.any(), loss, jnp.nan)
+    state = dataclasses.replace(state, process=process, optimiser=opt_state, skipped=skipped, bad_in_a_row=bad)
+    if validation is None:
+        nothing = jnp.full((), jnp.nan, loss.dtype)
+        return state, Report(loss, Scores(nothing, nothing, nothing))
+    return _evaluated(plan, state, loss, score_key, epoch + 1, validation)
+
+
+def _draw(plan, key, series):
+    order_key, task_key, noise_key = jr.split(key, 3)
+    shape = (plan.steps, plan.batch)
+    order = jr.permutation(order_key, len(series))[: plan.steps * plan.batch].reshape(shape)
+    keys = jr.split(task_key, plan.steps)
+    selections = jax.vmap(lambda index, k: plan.sampler.select(series[index], key=k))(order, keys)
+    noise = jr.normal(noise_key, (*shape, plan.options.samples, plan.z_dim), series.t.dtype)
+    return order, selections, noise
+
+
+def _loss(process, tasks, noise, extent):
+    return -jax.vmap(lambda task, eps: elbo(process, task, eps, extent))(tasks, noise).mean()
+
+
+def _evaluated(plan, state, loss, key, done, validation):
+    options = plan.options
+
+    def scores(process):
+        found = score_all(process, validation, draws=options.validation_draws, key=key, extent=plan.validation_extent)
+        return jax.tree.map(jnp.mean, found)
+
+    nothing = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), jax.eval_shape(scores, state.process))
+    # `done` is the same for all seeds, so this stays a branch under vmap and an epoch that is not due costs nothing.
+    found = jax.lax.cond(done % options.evaluate_every == 0, scores, lambda _: nothing, state.process)
+    better = ~state.stopped & (found.nll < state.best_score)
+    stopped = state.stopped
+    state = dataclasses.replace(
+        state,
+        best=_where(better, state.process, state.best),
+        best_score=jnp.where(better, found.nll, state.best_score),
+        best_epoch=jnp.where(better, done, state.best_epoch),
+    )
+    if options.patience is not None:
+        stopped = stopped | (done - state.best_epoch >= options.patience)
+    return dataclasses.replace(state, stopped=stopped), Report(loss, found)
+
+
+def _where(condition, new, old):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)

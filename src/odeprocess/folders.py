@@ -1,0 +1,133 @@
+"""Model folders: a JSON file that says what the model is, and its weights as safetensors.
+
+The weights file is named after its own checksum and written first; `model.json` names it and is replaced in one
+atomic step. A kill at any moment, or a full disk, leaves the model that was there before.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from safetensors.numpy import load as load_weights, save as save_weights
+
+from . import checks
+from .process import Process, Spec
+from .scaling import Scaling
+from .version import __version__
+
+FORMAT = 1
+CARD = "model.json"
+
+
+def write(folder: str | Path, process: Process, spec: Spec, scaling: Scaling, info: dict[str, Any]) -> None:
+    """Writes a model to `folder`, which is made if it is not there."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = save_weights({name: np.asarray(x) for name, x in _named(process).items()})
+    digest = hashlib.sha256(weights).hexdigest()
+    card = {
+        "program": "odeprocess",
+        "format": FORMAT,
+        "version": __version__,
+        "weights": {"file": f"weights-{digest[:16]}.safetensors", "sha256": digest},
+        "spec": spec.to_json(),
+        "scaling": scaling.to_json(),
+        "info": info,
+    }
+    text = json.dumps(card, indent=2, allow_nan=False).encode()
+    _replace(folder / card["weights"]["file"], weights)
+    _replace(folder / CARD, text)
+    for old in folder.glob("weights-*.safetensors"):
+        if old.name != card["weights"]["file"]:
+            old.unlink(missing_ok=True)
+
+
+def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any]]:
+    """Reads what `write` wrote, and refuses anything else with a message that says why."""
+    folder = Path(folder)
+    card = _card(folder)
+    again = f"Save the model again, or fetch a sound copy of {folder}."
+    try:
+        spec, scaling = Spec.from_json(card["spec"]), Scaling.from_json(card["scaling"])
+        path, digest, info = folder / card["weights"]["file"], card["weights"]["sha256"], card["info"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{folder / CARD} is damaged: {type(error).__name__}: {error}. {again}") from None
+    try:
+        weights = path.read_bytes()
+    except FileNotFoundError:
+        raise ValueError(f"{folder} is damaged: its weights file {path.name} is missing. {again}") from None
+    if hashlib.sha256(weights).hexdigest() != digest:
+        raise ValueError(f"{path} is damaged: its checksum is not the one in {CARD}. {again}")
+    return _filled(spec, load_weights(weights)), spec, scaling, info
+
+
+def _card(folder: Path) -> dict[str, Any]:
+    path = folder / CARD
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"No model at {folder}: {CARD} is not there. Expected a folder that `model.save` wrote.") from None
+    except UnicodeDecodeError:
+        text = ""
+    try:
+        card = json.loads(text)
+    except json.JSONDecodeError:
+        raise ValueError(f"{path} is damaged: it is not JSON. Save the model again, or fetch a sound copy.") from None
+    checks.require(
+        isinstance(card, dict) and card.get("program") == "odeprocess",
+        f"{path} was not written by odeprocess. Expected a folder that `model.save` wrote.",
+    )
+    made, known = card.get("format"), FORMAT
+    checks.require(isinstance(made, int), f"{path} is damaged: its format is {made!r}. Save the model again.")
+    checks.require(
+        made <= known,
+        f"{folder} was written by odeprocess {card.get('version')} in format {made}; this is {__version__}, which reads up to "
+        f"format {known}. Install a newer odeprocess.",
+    )
+    return card
+
+
+def _named(process: Process) -> dict[str, Any]:
+    """The arrays of a process by their place in it."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(process)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
+
+
+def _filled(spec: Spec, weights: dict[str, np.ndarray]) -> Process:
+    """The process of `spec` with `weights` in it, in JAX's default float type."""
+    like = jax.eval_shape(lambda: spec.build(key=jr.key(0)))
+    expected = {name: leaf.shape for name, leaf in _named(like).items()}
+    found = {name: array.shape for name, array in weights.items()}
+    checks.require(
+        expected == found,
+        f"The weights do not fit the spec: {sorted(set(expected.items()) ^ set(found.items()))[:4]} differ. Save the model again.",
+    )
+    dtype = jnp.result_type(float)
+    leaves = [jnp.asarray(weights[name], dtype) for name in _named(like)]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Writes `content` beside `path`, makes sure it is on disk, then moves it into place."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

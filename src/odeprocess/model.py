@@ -1,0 +1,115 @@
+"""The model that users hold: a trained process with its scaling."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from . import checks, engine, folders
+from .posterior import Posterior
+from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
+from .record import new_record
+from .scaling import Scaling
+from .series import read_arrays, read_static
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """A trained process that speaks the user's units.
+
+    Attributes:
+        process: the networks.
+        spec: how they were built.
+        scaling: how the data are scaled for them.
+        info: notes about the training, plain data.
+    """
+
+    process: Process
+    spec: Spec
+    scaling: Scaling
+    info: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Model({self.spec.variant}, {self.spec.channels} channel(s), {self.num_parameters} parameters)"
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers were learned."""
+        return sum(x.size for x in jax.tree.leaves(self.process))
+
+    def condition(
+        self, t: Any = (), y: Any = (), *, key: Any, static: Any = None, origin: Any = None, draws: int = 64
+    ) -> Posterior:
+        """What the model believes after some observations.
+
+        Arguments:
+            t: times in the user's units, in any order, ties allowed: `[n]` for one series, `[series, n]` or a list of
+                arrays for a batch. None at all is fine: the belief is then that of a series nobody has looked at.
+            y: values, shaped like `t`, with a last axis for channels where there are several; NaN where missing.
+            key: of the draws. The same key gives the same draws.
+            static: covariates, `[k]`, or `[series, k]` for a batch.
+            origin: where each series' time begins, for models whose time counts from the first observation; by default
+                that of the first observation given here.
+            draws: how many draws describe the posterior, unless a method is told otherwise.
+
+        Times before the start of the training data are integrated backwards.
+
+        Example: see `Posterior`.
+        """
+        channels, missing = self.spec.channels, self.spec.missing
+        assert channels is not None and missing is not None
+        t, y, lengths, single = read_arrays(t, y, channels)
+        statics = read_static(static, t.shape[0], self.spec.static_dim, single=single)
+        checks.positive("draws", draws, integer=True)
+        record = new_record(
+            t, y, scaling=self.scaling, static=statics, single=single, channels=channels, missing=missing, origin=origin
+        )
+        record.read(t[0] if single else t, y[0] if single else y)
+        dtype, count = jnp.result_type(float), len(record)
+        empty = Summary.empty(count, self.spec.r_dim, channels, dtype)
+        summary, belief = engine.observe(self.process, empty, record.scaled(t, y, least=16))
+        return Posterior(self.process, record.add(t, y, lengths), summary, belief, _series_keys(key, count), int(draws))
+
+    def with_solver(self, solver: AbstractSolver) -> "Model":
+        """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""
+        flow = self.process.flow
+        if not isinstance(flow, OdeFlow):
+            raise ValueError(f"Variant {self.spec.variant!r} has no dynamics, so there is nothing to solve.")
+        process = eqx.tree_at(lambda p: p.flow, self.process, dataclasses.replace(flow, solver=solver))
+        return dataclasses.replace(self, process=process, spec=self.spec.replace(solver=solver))
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the model to a folder, atomically: whoever reads it finds the old model or the new one, never a mixture."""
+        folders.write(folder, self.process, self.spec, self.scaling, self.info)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Reads a model that `save` wrote; its predictions are the same bit by bit.
+
+        Raises:
+            FileNotFoundError: where there is no model.
+            ValueError: where the folder is damaged, of another program, or of a newer version.
+        """
+        return cls(*folders.read(folder))
+
+
+@jax.jit
+def _folded(key: Any, indices: Any) -> Any:
+    return jax.vmap(lambda i: jr.fold_in(key, i))(indices)
+
+
+def _series_keys(key: Any, count: int) -> Any:
+    checks.require(
+        isinstance(key, jax.Array) and key.ndim == (0 if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else 1),
+        f"`key` is {type(key).__name__}; expected one random key, such as jax.random.key(0).",
+    )
+    return _folded(key, jnp.arange(count))
+
+
+def load(folder: str | Path) -> Model:
+    """Reads a model from a folder: `Model.load`."""
+    return Model.load(folder)

@@ -1,0 +1,64 @@
+"""Options of a fit, and the optimiser they describe."""
+
+import dataclasses
+from typing import Literal
+
+import optax
+
+from . import checks
+
+
+@dataclasses.dataclass(frozen=True)
+class FitOptions:
+    """How to train.
+
+    Attributes:
+        epochs: passes over the series.
+        batch_size: series in a step; all of them if there are fewer. What is left over sits out an epoch.
+        optimiser: `"adam"`, or `"rmsprop"` with the meaning that PyTorch gives it, as in the paper.
+        learning_rate: at its highest.
+        schedule: `"constant"`, or `"cosine"`: a short warm-up, then down to zero at the last epoch.
+        clip: the largest norm of a gradient, or `None` for no limit.
+        samples: latent samples in the objective.
+        patience: epochs without a better validation score after which training stops, or `None`.
+        evaluate_every: epochs between evaluations on the validation series.
+        validation_context: observations given of a validation series, at random, the first among them where the task
+            sampler always has it.
+        validation_draws: latent draws in an evaluation.
+        max_bad_steps: steps in a row with a loss or gradient that is not finite after which a seed is given up.
+    """
+
+    epochs: int = 200
+    batch_size: int = 32
+    optimiser: Literal["adam", "rmsprop"] = "adam"
+    learning_rate: float = 1e-3
+    schedule: Literal["constant", "cosine"] = "constant"
+    clip: float | None = None
+    samples: int = 1
+    patience: int | None = None
+    evaluate_every: int = 1
+    validation_context: int = 10
+    validation_draws: int = 16
+    max_bad_steps: int = 50
+
+    def __post_init__(self):
+        whole = ("epochs", "batch_size", "samples", "evaluate_every", "validation_context", "validation_draws", "max_bad_steps")
+        for name in whole:
+            checks.positive(name, getattr(self, name), integer=True)
+        for name in ("learning_rate", "clip", "patience"):
+            if getattr(self, name) is not None:
+                checks.positive(name, getattr(self, name), integer=name == "patience")
+        checks.choice("optimiser", self.optimiser, ("adam", "rmsprop"))
+        checks.choice("schedule", self.schedule, ("constant", "cosine"))
+
+    def transformation(self, steps_an_epoch: int) -> optax.GradientTransformation:
+        """The optimiser as Optax knows it."""
+        rate: float | optax.Schedule = self.learning_rate
+        if self.schedule == "cosine":
+            total = self.epochs * steps_an_epoch
+            rate = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, max(1, total // 20), total)
+        if self.optimiser == "rmsprop":
+            optimiser = optax.rmsprop(rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
+        else:
+            optimiser = optax.adam(rate)
+        return optimiser if self.clip is None else optax.chain(optax.clip_by_global_norm(self.clip), optimiser)

@@ -1,0 +1,187 @@
+"""The posterior: what a model believes about one series, or about a batch of them, after some observations.
+
+Nothing is mutated: `update` returns a new posterior. The random numbers are fixed when the posterior is made, so the
+same posterior always gives the same draws, the first ten of a hundred are the ten, and `update` moves each draw
+smoothly. Everything is in the user's units. NumPy in, NumPy out; traced arrays (inside `jax.grad` or `jax.jit`) in,
+traced arrays out.
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from . import checks, engine
+from .distributions import AbstractDistribution, Normal
+from .functions import Functions, evaluate, reported
+from .process import Process, Summary
+from .record import Record
+
+Of = Literal["observations", "function"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Posterior:
+    """A distribution over trajectories, given observations.
+
+    Made by `Model.condition`. Results have shape `[times, channels]` for one series and `[series, times, channels]`
+    for a batch. Methods that describe a distribution take `of=`: `"observations"`, what a new measurement would
+    show, noise included (the default), or `"function"`, the trajectory beneath.
+
+    Example:
+        >>> import jax, odeprocess as odp
+        >>> fitted = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1))
+        >>> posterior = fitted.model.condition([0.0, 1.0], [0.1, 0.8], key=jax.random.key(1))
+        >>> low, high = posterior.interval([0.0, 0.5, 1.0], level=0.9)
+        >>> low.shape, bool((low < high).all())
+        ((3, 1), True)
+    """
+
+    process: Process
+    record: Record
+    summary: Summary
+    belief: Normal
+    keys: Any
+    draws: int = 64
+    _last: dict = dataclasses.field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        what = "one series" if self.record.single else f"{len(self.record)} series"
+        return f"Posterior({what}, {self.record.size} observations, {self.draws} draws)"
+
+    def __getitem__(self, index: int) -> "Posterior":
+        """The posterior of one series of a batch, with the same draws."""
+        count = len(self.record)
+        if not -count <= index < count:
+            raise IndexError(f"This posterior is of {count} series; got index {index}.")
+        i = index % count
+        summary, belief = jax.tree.map(lambda x: x[i : i + 1], (self.summary, self.belief))
+        return Posterior(self.process, self.record[i], summary, belief, self.keys[i : i + 1], self.draws)
+
+    @property
+    def observations(self) -> list[tuple[np.ndarray, np.ndarray]] | tuple[np.ndarray, np.ndarray]:
+        """What has been observed, `(t, y)` for one series and a list of such pairs for a batch, NaN where missing."""
+        return self.record.observations()
+
+    def update(self, t: Any, y: Any) -> "Posterior":
+        """The posterior with more observations.
+
+        The cost does not depend on how many came before: the encoder keeps a sum and a count.
+
+        Arguments:
+            t: one time or several, `[n]`; for a batch `[series, n]`, or a list with an array for each series.
+            y: values, shaped like `t`, with a last axis for channels where there are several; NaN where missing.
+        """
+        t, y, lengths = self.record.read(t, y)
+        summary, belief = engine.observe(self.process, self.summary, self.record.scaled(t, y, least=1))
+        return dataclasses.replace(
+            self, record=self.record.add(t, y, lengths), summary=summary, belief=belief, _last={}
+        )
+
+    def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
+        """`n` draws at `times`, `[n, times, channels]` (after the series axis, for a batch).
+
+        Measurement noise, unlike the trajectory beneath, is drawn anew at each place of `times`.
+        """
+        predicted, m = self._predicted(times, n)
+        values = predicted.mean if self._is_function(of) else engine.noisy(predicted, self.keys)
+        return self._values_out(values, m)
+
+    def mean(self, times: Any, n: int | None = None) -> Any:
+        """The mean at `times`, over `n` draws."""
+        predicted, m = self._predicted(times, n)
+        return self._values_out(engine.moments(predicted)[0], m)
+
+    def std(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
+        """The standard deviation at `times`, over `n` draws."""
+        predicted, m = self._predicted(times, n)
+        _, function, observations = engine.moments(predicted)
+        std = function if self._is_function(of) else observations
+        return self.record.squeeze(self.record.scaling.spread_to_user(std[:, :m]))
+
+    def quantile(self, times: Any, q: Any, n: int | None = None, *, of: Of = "observations") -> Any:
+        """Quantiles at `times`; several `q` add a leading axis.
+
+        Those of observations are exact for the mixture of the draws; those of the function are empirical.
+        """
+        levels = np.asarray(checks.as_array("q", q), np.float64)
+        checks.require(
+            levels.ndim <= 1 and bool(((levels > 0) & (levels < 1)).all()),
+            f"`q` is {q!r}; expected a number, or a list of them, between 0 and 1 (both excluded).",
+        )
+        predicted, m = self._predicted(times, n)
+        found = engine.quantiles(predicted, np.atleast_1d(levels), of_function=self._is_function(of))
+        values = [self._values_out(x, m) for x in found]
+        if levels.ndim == 0:
+            return values[0]
+        return jax.numpy.stack(values) if checks.is_traced(*values) else np.stack(values)
+
+    def interval(self, times: Any, level: float = 0.9, n: int | None = None, *, of: Of = "observations") -> tuple[Any, Any]:
+        """The central interval that holds `level` of the probability: its lower and upper ends at `times`."""
+        checks.require(isinstance(level, (int, float)) and 0 < level < 1, f"`level` is {level!r}; expected 0 < level < 1.")
+        low, high = self.quantile(times, [(1 - level) / 2, (1 + level) / 2], n, of=of)
+        return low, high
+
+    def log_prob(
+        self, t: Any, y: Any, n: int | None = None, *, joint: bool = True, method: Literal["samples", "importance"] = "samples"
+    ) -> Any:
+        """Log density of new observations, in the user's units.
+
+        Arguments:
+            t: times, shaped as in `update`.
+            y: values; NaN where missing.
+            n: number of draws; more are better, 64 are few for a joint density.
+            joint: of all values of a series together (a number a series), or of each value alone (shaped like `y`,
+                NaN where `y` is missing).
+            method: average over draws of this posterior, or `"importance"`: draw from the posterior that has seen these
+                observations too and reweight, which needs far fewer draws when there are many observations.
+
+        Returns:
+            A number (or `[n, channels]`); with a leading series axis for a batch.
+        """
+        checks.choice("method", method, ("samples", "importance"))
+        t, y, lengths = self.record.read(t, y)
+        series = self.record.scaled(t, y, least=8)
+        proposal = engine.observe(self.process, self.summary, series)[1] if method == "importance" else self.belief
+        extent = self.process.flow.extent(*checks.bounds(series.t))
+        found, ok = engine.log_density(
+            self.process, self.belief, proposal, self.keys, series, self._count(n), extent, joint
+        )
+        found = reported(found, ok, "reach every observation")
+        shift = self.record.scaling.log_density_shift()
+        if not checks.is_traced(found):
+            found = np.asarray(found, np.float64)
+        if joint:
+            return self.record.squeeze(found + (series.mask * shift[None, None]).sum((-1, -2)))
+        return self.record.squeeze(found[:, : lengths.max(initial=0)] + shift[None, None])
+
+    def functions(self, n: int | None = None) -> Functions:
+        """`n` trajectories as callables: each gives the same values at the same times, whenever it is asked."""
+        z = engine.draw(self.belief, self.keys, self._count(n))
+        return Functions(self.process, self.record, z)
+
+    def _predicted(self, times: Any, n: int | None) -> tuple[AbstractDistribution, int]:
+        """The decoded draws at `times`; those of the latest query are kept, as mean and interval are asked together."""
+        n, t = self._count(n), self.record.query(times)
+        tag = None if checks.is_traced(t) else (n, t.shape, t.tobytes())
+        if tag is not None and tag in self._last:
+            return self._last[tag], t.shape[-1]
+        predicted = evaluate(self.process, self.record, engine.draw(self.belief, self.keys, n), t)
+        if tag is not None and not checks.is_traced(predicted.mean):
+            self._last.clear()
+            self._last[tag] = predicted
+        return predicted, t.shape[-1]
+
+    def _values_out(self, values: Any, m: int) -> Any:
+        return self.record.squeeze(self.record.scaling.values_to_user(values[..., :m, :]))
+
+    def _count(self, n: int | None) -> int:
+        n = self.draws if n is None else n
+        checks.positive("n", n, integer=True)
+        return int(n)
+
+    @staticmethod
+    def _is_function(of: str) -> bool:
+        checks.choice("of", of, ("observations", "function"))
+        return of == "function"

@@ -1,0 +1,61 @@
+"""Decoders: from the state l(t), the control d and the time t to the raw parameters of the likelihood."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float
+
+from .nets import TimedMLP
+
+
+class AbstractDecoder(eqx.Module):
+    """To write a decoder, give it this one method."""
+
+    @abstractmethod
+    def __call__(self, l: Float[Array, "n l"], d: Float[Array, " d"], t: Float[Array, " n"]) -> Float[Array, "n out"]:
+        """Raw likelihood parameters at every time of one trajectory."""
+
+
+class PlainDecoder(AbstractDecoder):
+    """W·h(l, d, t) + b, with h a ReLU network: the neural process's decoder."""
+
+    net: TimedMLP
+
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, key: Any):
+        self.net = TimedMLP(l_dim, d_dim, out_dim, width, "relu", key=key)
+
+    def __call__(self, l, d, t):
+        return jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))
+
+
+class ResidualDecoder(AbstractDecoder):
+    """W·[l ‖ h(l, d, t)] + b: the state is read off linearly, and h adds what a linear map cannot."""
+
+    net: TimedMLP
+    readout: eqx.nn.Linear
+
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, key: Any):
+        net_key, readout_key = jr.split(key)
+        # One hidden layer here, and the ReLU below makes its output the second.
+        self.net = TimedMLP(l_dim, d_dim, width, width, "relu", depth=1, key=net_key)
+        self.readout = eqx.nn.Linear(l_dim + width, out_dim, key=readout_key)
+
+    def __call__(self, l, d, t):
+        h = jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))
+        return jax.vmap(self.readout)(jnp.concatenate([l, jax.nn.relu(h)], -1))
+
+
+class LinearDecoder(AbstractDecoder):
+    """W·l + b: for dynamics that are observed themselves."""
+
+    readout: eqx.nn.Linear
+
+    def __init__(self, l_dim: int, out_dim: int, *, key: Any):
+        self.readout = eqx.nn.Linear(l_dim, out_dim, key=key)
+
+    def __call__(self, l, d, t):
+        return jax.vmap(self.readout)(l)

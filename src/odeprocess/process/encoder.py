@@ -1,0 +1,78 @@
+"""From observations to a running summary: the point encoder and the mean aggregator.
+
+The summary is a sum and a count, so adding observations costs O(1) however many came before.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from .. import checks
+from ..series import Series
+from .nets import MLP
+
+
+class Summary(eqx.Module):
+    """What the model remembers of a context.
+
+    `first_t` and `first_y` are the earliest observation (infinity and zeros before there is one).
+    """
+
+    total: Float[Array | np.ndarray, "*batch r"]
+    count: Float[Array | np.ndarray, "*batch"]
+    first_t: Float[Array | np.ndarray, "*batch"]
+    first_y: Float[Array | np.ndarray, "*batch channels"]
+
+    @classmethod
+    def empty(cls, count: int, r_dim: int, channels: int, dtype: Any) -> "Summary":
+        """The summaries of `count` series without observations (NumPy, which compiled functions take in as it is)."""
+        zeros = np.zeros((count, r_dim), dtype), np.zeros(count, dtype)
+        return cls(*zeros, np.full(count, np.inf, dtype), np.zeros((count, channels), dtype))  # type: ignore
+
+    @property
+    def mean(self) -> Float[Array, " r"]:
+        """The aggregate r; zeros for an empty context."""
+        return self.total / jnp.maximum(self.count, 1.0)
+
+    def merge(self, other: "Summary") -> "Summary":
+        """The summary of both sets of observations together."""
+        earlier = other.first_t < self.first_t
+        return Summary(
+            self.total + other.total,
+            self.count + other.count,
+            jnp.where(earlier, other.first_t, self.first_t),
+            jnp.where(earlier, other.first_y, self.first_y),
+        )
+
+
+class PointEncoder(eqx.Module):
+    """r_i = f_e(t_i, y_i), or of (t_i, y_i, mask_i) when built for missing channels."""
+
+    net: MLP
+    missing: bool = eqx.field(static=True)
+
+    def __init__(self, channels: int, r_dim: int, width: int, *, missing: bool, key: Any):
+        checks.positive("channels", channels, integer=True)
+        self.net = MLP(1 + channels * (2 if missing else 1), r_dim, width, 2, "relu", key=key)
+        self.missing = missing
+
+    def __call__(self, series: Series) -> Float[Array, "n r"]:
+        """The code of every point; masked values do not enter."""
+        y = jnp.where(series.mask, series.y, 0.0)
+        parts = [series.t[:, None], y]
+        if self.missing:
+            parts.append(series.mask.astype(y.dtype))
+        return jax.vmap(self.net)(jnp.concatenate(parts, -1))
+
+
+def summarise(r: Float[Array, "n r"], series: Series, mask: Bool[Array, "n channels"]) -> Summary:
+    """Sums the codes of the points of `series` that `mask` keeps."""
+    seen = mask.any(-1)
+    times = jnp.where(seen, series.t, jnp.inf)
+    first = jnp.argmin(times)
+    y = jnp.where(mask, series.y, 0.0)
+    return Summary(jnp.where(seen[:, None], r, 0.0).sum(0), seen.sum().astype(r.dtype), times[first], y[first])

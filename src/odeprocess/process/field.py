@@ -1,0 +1,58 @@
+"""Vector fields: the right-hand side f(l, d, t) of the latent ODE."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .. import checks
+from .nets import Prepared, TimedMLP
+
+
+class AbstractField(eqx.Module):
+    """A controlled vector field. To write one, give it these two methods.
+
+    `prepare` is called once a trajectory with the control d, and whatever it returns is passed to every `velocity`:
+    work that depends on d alone belongs there.
+    """
+
+    @abstractmethod
+    def prepare(self, d: Float[Array, " d"]) -> Any:
+        """Everything about d that stays the same along the trajectory."""
+
+    @abstractmethod
+    def velocity(self, t: Float[Array, ""], l: Float[Array, " l"], prepared: Any) -> Float[Array, " l"]:
+        """dl/dt."""
+
+
+class FirstOrder(AbstractField):
+    """dl/dt = f(l, d, t), a tanh network."""
+
+    net: TimedMLP
+
+    def __init__(self, l_dim: int, d_dim: int, width: int, *, key: Any):
+        self.net = TimedMLP(l_dim, d_dim, l_dim, width, "tanh", key=key)
+
+    def prepare(self, d: Float[Array, " d"]) -> Prepared:
+        return self.net.prepare(d)
+
+    def velocity(self, t, l, prepared):
+        return self.net(l, t, prepared)
+
+
+class SecondOrder(AbstractField):
+    """l = (position, velocity): the position moves by the velocity, and the velocity by f(l, d, t), a tanh network."""
+
+    net: TimedMLP
+
+    def __init__(self, l_dim: int, d_dim: int, width: int, *, key: Any):
+        checks.require(l_dim % 2 == 0, f"`l_dim` is {l_dim}; a second-order field needs an even number (position and velocity).")
+        self.net = TimedMLP(l_dim, d_dim, l_dim // 2, width, "tanh", key=key)
+
+    def prepare(self, d: Float[Array, " d"]) -> Prepared:
+        return self.net.prepare(d)
+
+    def velocity(self, t, l, prepared):
+        return jnp.concatenate([l[l.shape[0] // 2 :], self.net(l, t, prepared)])

@@ -1,0 +1,71 @@
+"""From a summary of the context to a belief over the latents z = (l(t0), d)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float
+
+from .. import checks
+from ..distributions import Normal
+from ..series import Series
+from ..tasks import Task
+from .encoder import PointEncoder, Summary, summarise
+
+
+class Head(eqx.Module):
+    """A ReLU layer, then a linear map to means and to σ = floor + (1 − floor)·sigmoid(·)."""
+
+    hidden: eqx.nn.Linear
+    out: eqx.nn.Linear
+    floor: float = eqx.field(static=True)
+
+    def __init__(self, in_dim: int, out_dim: int, width: int, floor: float, *, key: Any):
+        hidden_key, out_key = jr.split(key)
+        self.hidden = eqx.nn.Linear(in_dim, width, key=hidden_key)
+        self.out = eqx.nn.Linear(width, 2 * out_dim, key=out_key)
+        self.floor = floor
+
+    def __call__(self, x: Float[Array, " in_dim"]) -> Normal:
+        loc, raw = jnp.split(self.out(jax.nn.relu(self.hidden(x))), 2)
+        return Normal(loc, self.floor + (1.0 - self.floor) * jax.nn.sigmoid(raw))
+
+
+class Inference(eqx.Module):
+    """The amortised belief q(l(t0), d | context).
+
+    With `first` absent, one head gives both latents from the aggregate. With it, l(t0) comes from the first
+    observation alone and the head gives d. Static covariates join the aggregate (and the first observation).
+    """
+
+    encoder: PointEncoder
+    head: Head
+    first: Head | None
+
+    def __check_init__(self):
+        checks.require(0.0 < self.head.floor < 1.0, f"`latent_floor` is {self.head.floor}; expected 0 < floor < 1.")
+
+    def summarise(self, series: Series) -> Summary:
+        """The summary of one series' observations."""
+        return summarise(self.encoder(series), series, series.mask)
+
+    def belief(self, summary: Summary, static: Float[Array, " k"]) -> Normal:
+        """The belief over z that a summary stands for."""
+        q = self.head(jnp.concatenate([summary.mean, static]))
+        if self.first is None:
+            return q
+        seen = (summary.count > 0).astype(static.dtype)
+        q_l = self.first(jnp.concatenate([summary.first_y, seen[None], static]))
+        return Normal(jnp.concatenate([q_l.loc, q.loc]), jnp.concatenate([q_l.scale, q.scale]))
+
+    def beliefs(self, task: Task) -> tuple[Normal, Normal]:
+        """The beliefs given the context and given the target, points being encoded once where that is the same."""
+        points, static = task.points, task.points.static
+        if self.encoder.missing:
+            context, target = self.summarise(task.given()), self.summarise(task.asked())
+        else:
+            r = self.encoder(points)
+            context, target = (summarise(r, points, mask) for mask in (task.context, task.target))
+        return self.belief(context, static), self.belief(target, static)

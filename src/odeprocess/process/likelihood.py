@@ -1,0 +1,69 @@
+"""Likelihoods: from the decoder's raw output to a distribution over observations."""
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .. import checks
+from ..distributions import AbstractDistribution, Bernoulli, Normal
+
+
+class AbstractLikelihood(eqx.Module):
+    """To write a likelihood, say how many raw numbers it wants and what distribution they mean."""
+
+    @abstractmethod
+    def num_raw(self, channels: int) -> int:
+        """How many raw numbers the decoder must give for each time."""
+
+    @abstractmethod
+    def __call__(self, raw: Float[Array, "n out"]) -> AbstractDistribution:
+        """The distribution of the observations, with parameters of shape `[n, channels]`."""
+
+
+class GaussianLikelihood(AbstractLikelihood):
+    """Normal observations.
+
+    σ is `"decoder"`: a function of the state and time, floor + (1 − floor)·softplus(·); `"shared"`: one learned number
+    a channel, with the same floor; or `"fixed"`: the constant `std`.
+    """
+
+    noise: Literal["decoder", "shared", "fixed"] = eqx.field(static=True)
+    floor: float = eqx.field(static=True)
+    std: float = eqx.field(static=True)
+    raw_std: Float[Array, " channels"] | None
+
+    def __init__(self, channels: int, *, noise: str = "decoder", floor: float = 0.1, std: float = 0.1):
+        checks.choice("noise", noise, ("decoder", "shared", "fixed"))
+        checks.require(0.0 <= floor < 1.0, f"`noise_floor` is {floor}; expected 0 ≤ floor < 1, in scaled units.")
+        checks.positive("noise_std", std)
+        self.noise: Any = noise
+        self.floor, self.std = floor, std
+        self.raw_std = jnp.zeros(channels) if noise == "shared" else None
+
+    def num_raw(self, channels):
+        return 2 * channels if self.noise == "decoder" else channels
+
+    def __call__(self, raw):
+        if self.noise == "decoder":
+            loc, raw_std = jnp.split(raw, 2, -1)
+            return Normal(loc, self._positive(raw_std))
+        if self.raw_std is not None:
+            return Normal(raw, jnp.broadcast_to(self._positive(self.raw_std)[None], raw.shape))
+        return Normal(raw, jnp.full_like(raw, self.std))
+
+    def _positive(self, raw):
+        return self.floor + (1.0 - self.floor) * jax.nn.softplus(raw)
+
+
+class BernoulliLikelihood(AbstractLikelihood):
+    """Observations in {0, 1}, or soft targets between."""
+
+    def num_raw(self, channels):
+        return channels
+
+    def __call__(self, raw):
+        return Bernoulli(raw)

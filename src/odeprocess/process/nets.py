@@ -1,0 +1,81 @@
+"""The networks that the parts are made of: two small multilayer perceptrons.
+
+Activations are named, so that a network is a pure tree of arrays: it can be passed to `jax.jit` and saved as it is.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float
+
+from .. import checks
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "silu": jax.nn.silu,
+    "gelu": jax.nn.gelu,
+}
+
+
+class MLP(eqx.Module):
+    """A multilayer perceptron with `depth` hidden layers; linear at the end."""
+
+    layers: tuple[eqx.nn.Linear, ...]
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, in_dim: int, out_dim: int, width: int, depth: int, activation: str, *, key: Any):
+        checks.choice("activation", activation, tuple(ACTIVATIONS))
+        sizes = [in_dim, *[width] * depth, out_dim]
+        keys = jr.split(key, depth + 1)
+        self.layers = tuple(eqx.nn.Linear(a, b, key=k) for a, b, k in zip(sizes[:-1], sizes[1:], keys, strict=True))
+        self.activation = activation
+
+    def __call__(self, x: Float[Array, " in_dim"]) -> Float[Array, " out_dim"]:
+        return _rest(self.layers[1:], ACTIVATIONS[self.activation], self.layers[0](x))
+
+
+class Prepared(eqx.Module):
+    """The first layer of a `TimedMLP` with the control already in it."""
+
+    state_weight: Float[Array, "width l"]
+    time_weight: Float[Array, " width"]
+    offset: Float[Array, " width"]
+
+
+class TimedMLP(eqx.Module):
+    """A multilayer perceptron of (l, d, t) whose first layer takes the constant d only once.
+
+    It equals an `MLP` of the joined vector. `prepare(d)` does the part of the first layer that is the same at every
+    time; the call then costs nothing for d, however many steps or times follow.
+    """
+
+    net: MLP
+    l_dim: int = eqx.field(static=True)
+
+    def __init__(
+        self, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, depth: int = 2, key: Any
+    ):
+        self.net = MLP(l_dim + d_dim + 1, out_dim, width, depth, activation, key=key)
+        self.l_dim = l_dim
+
+    def prepare(self, d: Float[Array, " d"]) -> Prepared:
+        """The first layer for one d."""
+        first = self.net.layers[0]
+        assert first.bias is not None
+        l, weight = self.l_dim, first.weight
+        return Prepared(weight[:, :l], weight[:, -1], weight[:, l:-1] @ d + first.bias)
+
+    def __call__(self, l: Float[Array, " l"], t: Float[Array, ""], prepared: Prepared) -> Float[Array, " out"]:
+        x = prepared.state_weight @ l + (prepared.offset + t * prepared.time_weight)
+        return _rest(self.net.layers[1:], ACTIVATIONS[self.net.activation], x)
+
+
+def _rest(layers, activation, x):
+    for layer in layers:
+        x = layer(activation(x))
+    return x

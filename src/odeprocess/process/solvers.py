@@ -1,0 +1,194 @@
+"""Two ways to solve the latent ODE, behind one seam.
+
+`Grid` takes equal Runge–Kutta steps from t0 and reads every time off the piecewise polynomial between them, so each
+series has its own times, in any order, at the cost of one integration. `Adaptive` hands the problem to Diffrax.
+
+Either is asked for whole horizons (`Extent`), never for the times of a query: a draw is then one function, whatever
+it is asked.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from .. import checks
+from .tableaus import TABLEAUS
+
+Velocity = Callable[[Float[Array, ""], Float[Array, " l"]], Float[Array, " l"]]
+
+MAX_HORIZONS = 1024
+
+
+class Extent(NamedTuple):
+    """How far to integrate, in whole horizons before t0 and after it."""
+
+    before: int = 0
+    after: int = 1
+
+    @classmethod
+    def covering(cls, low: float, high: float, t0: float, horizon: float) -> "Extent":
+        """The smallest extent, in powers of two, that covers scaled times from `low` to `high`."""
+
+        def horizons(distance: float) -> int:
+            # Float32 rounding of a time at the very end must not double the work.
+            count = max(0, -int(-(distance / horizon - 1e-5) // 1))
+            return 1 << (count - 1).bit_length() if count else 0
+
+        before, after = horizons(t0 - low), max(1, horizons(high - t0))
+        checks.require(
+            max(before, after) <= MAX_HORIZONS,
+            f"A time lies {max((t0 - low), (high - t0)) / horizon:.3g} training horizons from the start; at most {MAX_HORIZONS} "
+            "are integrated. Check the unit of the times, or train on series that reach further.",
+        )
+        return cls(before, after)
+
+
+class Path(eqx.Module):
+    """States at the requested times, and whether each of them was reached with finite numbers."""
+
+    states: Float[Array, "n l"]
+    ok: Bool[Array, " n"]
+
+
+class AbstractSolver(ABC):
+    """A solver is a frozen dataclass of options with this one method."""
+
+    @abstractmethod
+    def solve(
+        self, velocity: Velocity, t0: float, horizon: float, l0: Float[Array, " l"], t: Float[Array, " n"], extent: Extent
+    ) -> Path:
+        """Integrates from `(t0, l0)` and reads off the states at `t`, in any order."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid(AbstractSolver):
+    """Equal Runge–Kutta steps with dense output.
+
+    Attributes:
+        steps: steps to a horizon.
+        order: 1 (Euler), 2 (midpoint), 3 (Bogacki–Shampine), 4 (classical) or 5 (Dormand–Prince).
+        unroll: whether the loop over steps is unrolled; by default on GPUs, where it is faster, and not on CPUs,
+            where it is slower to run and to compile.
+    """
+
+    steps: int = 10
+    order: int = 4
+    unroll: bool | None = None
+
+    def __post_init__(self):
+        checks.positive("steps", self.steps, integer=True)
+        checks.choice("order", self.order, tuple(TABLEAUS))
+
+    def solve(self, velocity, t0, horizon, l0, t, extent):
+        step = horizon / self.steps
+        after, before = extent.after * self.steps, extent.before * self.steps
+        u = (t - t0) / step
+        pieces = self._march(velocity, t0, step, l0, after)
+        if before:
+            pieces = jnp.concatenate([pieces, self._march(velocity, t0, -step, l0, before)])
+        distance = jnp.abs(u) if before else jnp.maximum(u, 0.0)
+        whole = distance.astype(jnp.int32)
+        ahead, behind = jnp.clip(whole, 0, after - 1), jnp.clip(whole, 0, max(before - 1, 0))
+        index = jnp.where(u < 0, behind, ahead) if before else ahead
+        place = jnp.where(u < 0, after + index, index) if before else index
+        states = _read(pieces[place], distance - index.astype(t.dtype))
+        # The slack is for float32: a time at the very end may round to just past it.
+        inside = (u > -before - 1e-3) & (u < after + 1e-3)
+        return Path(states, inside & jnp.isfinite(states).all(-1))
+
+    def _march(self, velocity, t0, step, l0, count):
+        """Takes `count` steps and returns the polynomial of each, `[count, 4 or 5, l]`."""
+        tableau = TABLEAUS[self.order]
+        times = t0 + step * jnp.arange(count, dtype=l0.dtype)
+
+        def advance(carry, t):
+            l, slope = carry
+            slopes = [slope]
+            for node, row in zip(tableau.nodes[1:], tableau.rows[1:], strict=True):
+                slopes.append(velocity(t + node * step, l + step * _combine(row, slopes)))
+            end = l + step * _combine(tableau.weights, slopes)
+            slopes.append(velocity(t + step, end))
+            quartic = None if tableau.quartic is None else step * _combine(tableau.quartic, slopes)
+            return (end, slopes[-1]), (l, slope, quartic)
+
+        unroll = jax.default_backend() != "cpu" if self.unroll is None else self.unroll
+        start = (l0, velocity(jnp.asarray(t0, l0.dtype), l0))
+        (end, slope), (ls, slopes, quartics) = jax.lax.scan(advance, start, times, unroll=count if unroll else 1)
+        ls, slopes = jnp.concatenate([ls, end[None]]), step * jnp.concatenate([slopes, slope[None]])
+        rise = ls[1:] - ls[:-1]
+        bend = slopes[:-1] - rise
+        terms = [ls[:-1], rise, bend, rise - slopes[1:] - bend]
+        return jnp.stack(terms if quartics is None else [*terms, quartics], 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Adaptive(AbstractSolver):
+    """Diffrax, with error control for each series.
+
+    Attributes:
+        method: the name of a Diffrax solver: `"Tsit5"`, `"Dopri5"`, `"Dopri8"`, `"Kvaerno5"` (for stiff fields), …
+        rtol: relative tolerance of a step.
+        atol: absolute tolerance of a step.
+        max_steps: steps after which a series is given up; its unreached times are reported, not returned as numbers.
+    """
+
+    method: str = "Tsit5"
+    rtol: float = 1e-4
+    atol: float = 1e-5
+    max_steps: int = 4096
+
+    def __post_init__(self):
+        checks.positive("rtol", self.rtol)
+        checks.positive("atol", self.atol)
+        checks.positive("max_steps", self.max_steps, integer=True)
+
+    def solve(self, velocity, t0, horizon, l0, t, extent):
+        order = jnp.argsort(t)
+        ts = t[order]
+        states = self._integrate(velocity, t0, t0 + extent.after * horizon, l0, jnp.maximum(ts, t0))
+        if extent.before:
+            earlier = self._integrate(velocity, t0, t0 - extent.before * horizon, l0, jnp.minimum(ts, t0)[::-1])[::-1]
+            states = jnp.where((ts < t0)[:, None], earlier, states)
+        states = states[jnp.argsort(order)]
+        slack = 1e-3 * horizon
+        inside = (t > t0 - extent.before * horizon - slack) & (t < t0 + extent.after * horizon + slack)
+        return Path(states, inside & jnp.isfinite(states).all(-1))
+
+    def _integrate(self, velocity, t0, t1, l0, ts):
+        import diffrax as dfx  # half a second to import, and only needed here
+
+        solver = getattr(dfx, self.method, None)
+        checks.require(solver is not None, f"`method` is {self.method!r}; expected the name of a Diffrax solver, such as 'Tsit5'.")
+        low, high = min(t0, t1), max(t0, t1)
+        solution = dfx.diffeqsolve(
+            dfx.ODETerm(lambda t, l, args: velocity(t, l)),
+            solver(),
+            t0,
+            t1,
+            None,
+            l0,
+            saveat=dfx.SaveAt(ts=jnp.clip(ts, low, high)),
+            stepsize_controller=dfx.PIDController(rtol=self.rtol, atol=self.atol),
+            max_steps=self.max_steps,
+            throw=False,  # a failed series leaves inf at the times it did not reach; `Path.ok` tells
+        )
+        return solution.ys
+
+
+SOLVERS: dict[str, type[AbstractSolver]] = {"grid": Grid, "adaptive": Adaptive}
+
+
+def _combine(weights, slopes):
+    return sum(w * k for w, k in zip(weights, slopes, strict=True) if w != 0.0)
+
+
+def _read(terms: Float[Array, "n p l"], theta: Float[Array, " n"]) -> Float[Array, "n l"]:
+    at, back = theta[:, None], 1.0 - theta[:, None]
+    inner = terms[:, 3] + back * terms[:, 4] if terms.shape[1] == 5 else terms[:, 3]
+    return terms[:, 0] + at * (terms[:, 1] + back * (terms[:, 2] + at * inner))

@@ -1,0 +1,151 @@
+"""Between the user's units and the model's: shifts and scales, in float64 on the host.
+
+Seconds since 1970 do not fit in float32, so times are made relative before any cast; values and static covariates
+are standardised by channel. Noise floors are in scaled units, densities are reported in the user's.
+"""
+
+import dataclasses
+from typing import Any, Literal, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from . import checks
+from .series import Series
+
+Origin = Literal["absolute", "first"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scaling:
+    """How one data set is scaled.
+
+    Attributes:
+        t_shift: subtracted from times that are already relative to their origin.
+        t_scale: divides times.
+        y_shift: subtracted from values, by channel.
+        y_scale: divides values, by channel.
+        static_shift: subtracted from static covariates.
+        static_scale: divides static covariates.
+        origin: `"absolute"`: all series share one clock; `"first"`: each series' time counts from its first observation.
+    """
+
+    t_shift: float
+    t_scale: float
+    y_shift: np.ndarray
+    y_scale: np.ndarray
+    static_shift: np.ndarray
+    static_scale: np.ndarray
+    origin: Origin = "absolute"
+
+    def __post_init__(self):
+        checks.choice("origin", self.origin, ("absolute", "first"))
+        for name in ("t_scale", "y_scale", "static_scale"):
+            value = np.asarray(getattr(self, name))
+            checks.require(bool((value > 0).all()), f"`{name}` is {value}; expected numbers above 0.")
+
+    @classmethod
+    def identity(cls, channels: int, static_dim: int = 0, origin: Origin = "absolute") -> Self:
+        """No scaling: the model sees what the user gave (the paper's protocols, and Bernoulli data)."""
+        zeros, ones = np.zeros, np.ones
+        return cls(0.0, 1.0, zeros(channels), ones(channels), zeros(static_dim), ones(static_dim), origin)
+
+    @classmethod
+    def fit(cls, series: Series, *, origin: Origin = "absolute", values: bool = True) -> Self:
+        """The scaling that maps training times to [0, 1] and training values to mean 0, standard deviation 1.
+
+        Arguments:
+            series: the training series, in the user's units. Validation and test series have no say.
+            origin: see the class.
+            values: whether values are scaled too (no for Bernoulli data).
+        """
+        observed, t = np.asarray(series.observed), np.asarray(series.t, np.float64)
+        relative = t - series_origins(t, observed, origin)[:, None]
+        low, high = relative[observed].min(), relative[observed].max()
+        shift, scale = _moments(np.asarray(series.y, np.float64), np.asarray(series.mask))
+        if not values:
+            shift, scale = np.zeros_like(shift), np.ones_like(scale)
+        static = np.asarray(series.static, np.float64)
+        return cls(
+            float(low), float(high - low) or 1.0, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin
+        )
+
+    def times(self, t: Any, origins: Any) -> Any:
+        """Scaled times; `origins` must broadcast against `t`."""
+        if checks.is_traced(t):
+            origins = jnp.asarray(origins, t.dtype)
+        return (t - origins - self.t_shift) / self.t_scale
+
+    def values(self, y: Any) -> Any:
+        """Scaled values."""
+        return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+
+    def values_to_user(self, y: Any) -> Any:
+        """Values in the user's units; NumPy and float64 unless traced."""
+        y = _host(y)
+        return y * self._row(self.y_scale, y) + self._row(self.y_shift, y)
+
+    def spread_to_user(self, std: Any) -> Any:
+        """Standard deviations in the user's units."""
+        std = _host(std)
+        return std * self._row(self.y_scale, std)
+
+    def log_density_shift(self) -> np.ndarray:
+        """What to add to the log density of a scaled value to get that of the value, by channel."""
+        return -np.log(self.y_scale)
+
+    def apply(self, series: Series, origins: np.ndarray | None = None) -> Series:
+        """The series as the model sees it: relative, scaled, in JAX's default float type."""
+        if origins is None:
+            origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
+        t = self.times(_host(series.t), origins[:, None])
+        static = (_host(series.static) - self.static_shift[None]) / self.static_scale[None]
+        y, mask = _cast(self.values(_host(series.y))), series.mask
+        if checks.is_traced(y, mask):
+            y = jnp.where(mask, y, 0.0)
+        else:
+            mask = np.asarray(mask)
+            y = np.where(mask, y, np.zeros((), y.dtype))
+        return Series(_cast(t), y, mask, _cast(static))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and lists; floats survive a round trip bit by bit."""
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in dataclasses.asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**{k: np.asarray(v, np.float64) if isinstance(v, list) else v for k, v in fields.items()})
+
+    @staticmethod
+    def _row(numbers: np.ndarray, like: Any) -> Any:
+        row = numbers.reshape((1,) * (like.ndim - 1) + numbers.shape)
+        return jnp.asarray(row, like.dtype) if checks.is_traced(like) else row
+
+
+def series_origins(t: np.ndarray, observed: np.ndarray, origin: Origin) -> np.ndarray:
+    """The time from which each series counts, `[series]`: 0, or its first observation (0 for an empty series)."""
+    if origin == "absolute":
+        return np.zeros(t.shape[0])
+    first = np.where(observed, t, np.inf).min(-1, initial=np.inf)
+    return np.where(np.isfinite(first), first, 0.0)
+
+
+def _moments(x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    axes = tuple(range(x.ndim - 1))
+    count = np.maximum(mask.sum(axes), 1)
+    mean = np.where(mask, x, 0.0).sum(axes) / count
+    centred = np.where(mask, x - mean.reshape((1,) * (x.ndim - 1) + mean.shape), 0.0)
+    std = np.sqrt((centred**2).sum(axes) / count)
+    # A constant channel has nothing to scale; rounding must not be blown up to unit variance.
+    return mean, np.where(std > 1e-12 * np.maximum(np.abs(mean), 1e-300), std, 1.0)
+
+
+def _host(x: Any) -> Any:
+    return x if checks.is_traced(x) else np.asarray(x, np.float64)
+
+
+def _cast(x: Any) -> Any:
+    # NumPy stays NumPy: a compiled function takes it in faster than a detour over `jnp.asarray`.
+    dtype = jnp.result_type(float)
+    return x.astype(dtype) if checks.is_traced(x) else np.asarray(x, dtype)

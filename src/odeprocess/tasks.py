@@ -1,0 +1,145 @@
+"""Tasks: which points of a series the model is given (context) and which it must explain (target).
+
+The context lies inside the target by construction. Shapes are fixed by the sampler's ranges, so one compilation
+serves every draw, and drawing happens inside the compiled training loop.
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Bool, Int
+
+from . import checks
+from .series import Series
+
+
+class Task(eqx.Module):
+    """Points of one series with two masks over their values."""
+
+    points: Series
+    context: Bool[Array, "*batch n channels"]
+    target: Bool[Array, "*batch n channels"]
+
+    def given(self) -> Series:
+        """The points with only the context unmasked."""
+        return self._masked(self.context)
+
+    def asked(self) -> Series:
+        """The points with only the target unmasked."""
+        return self._masked(self.target)
+
+    def _masked(self, mask) -> Series:
+        p = self.points
+        return Series(p.t, jnp.where(mask, p.y, 0.0), mask, p.static)
+
+
+class Selection(eqx.Module):
+    """The choices behind a batch of tasks: small, so that a whole epoch of them is drawn at once."""
+
+    index: Int[Array, "*batch points"]
+    num_context: Int[Array, "*batch"]
+    num_target: Int[Array, "*batch"]
+    hidden: Int[Array, "*batch"]  # the channel hidden from the context, or -1
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSampler:
+    """Draws tasks from a batch of series.
+
+    Attributes:
+        context: smallest and largest number of context points, both included; cut to what a series has.
+        extra: smallest and largest number of target points beyond the context; `None` takes all that are left.
+        first_point: whether each series' first observation is always in the context (it counts among them).
+        shared: what the series of a batch share: their `"sizes"` (the paper), also which `"points"`, or `"nothing"`.
+        empty: the probability that a task has no context at all.
+        split: `"random"` points; `"prefix"`: the context is the earliest of the target, a forecast; `"channel"`: one
+            channel is hidden from the context.
+    """
+
+    context: tuple[int, int] = (1, 10)
+    extra: tuple[int, int] | None = (0, 5)
+    first_point: bool = False
+    shared: Literal["sizes", "points", "nothing"] = "sizes"
+    empty: float = 0.0
+    split: Literal["random", "prefix", "channel"] = "random"
+
+    def __post_init__(self):
+        for name in ("context", "extra"):
+            if (pair := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(pair))
+                good = len(pair) == 2 and all(int(x) == x for x in pair) and 0 <= pair[0] <= pair[1]
+                checks.require(good, f"`{name}` is {pair!r}; expected (least, most), whole numbers with 0 ≤ least ≤ most.")
+        if self.extra is not None:
+            checks.require(self.context[1] + self.extra[1] > 0, "`context` and `extra` are both (0, 0): no targets at all.")
+        checks.choice("shared", self.shared, ("sizes", "points", "nothing"))
+        checks.choice("split", self.split, ("random", "prefix", "channel"))
+        checks.require(0.0 <= self.empty < 1.0, f"`empty` is {self.empty}; expected a probability, 0 ≤ empty < 1.")
+        checks.require(
+            not (self.first_point and self.context[0] < 1),
+            "`first_point` needs at least one context point, but `context` starts at 0. Use context=(1, …).",
+        )
+
+    def num_points(self, length: int) -> int:
+        """How many points a task holds, for series padded to `length`."""
+        return length if self.extra is None else min(length, self.context[1] + self.extra[1])
+
+    def draw(self, series: Series, *, key: Any) -> Task:
+        """One task for each series of a batch, as one step of training sees them."""
+        return jax.vmap(take)(series, self.select(series, key=key))
+
+    def select(self, series: Series, *, key: Any) -> Selection:
+        """The choices for one task a series; `take` gathers the points."""
+        observed, channels = series.observed, series.channels
+        batch, length = observed.shape
+        sizes_key, points_key, channel_key = jr.split(key, 3)
+        share_sizes, share_points = self.shared != "nothing", self.shared == "points"
+
+        def one(size_key, point_key, t, seen):
+            return self._select_one(size_key, point_key, t, seen)
+
+        size_keys = jnp.broadcast_to(sizes_key, (batch,)) if share_sizes else jr.split(sizes_key, batch)
+        point_keys = jnp.broadcast_to(points_key, (batch,)) if share_points else jr.split(points_key, batch)
+        index, num_context, num_target = jax.vmap(one)(size_keys, point_keys, series.t, observed)
+        hidden = jnp.full((batch,), -1)
+        if self.split == "channel":
+            hidden = jr.randint(channel_key, (batch,), 0, channels)
+        return Selection(index[:, : self.num_points(length)], num_context, num_target, hidden)
+
+    def _select_one(self, size_key, point_key, t, observed):
+        context_key, extra_key, empty_key = jr.split(size_key, 3)
+        num_context = jr.randint(context_key, (), self.context[0], self.context[1] + 1)
+        if self.empty > 0.0:
+            num_context = jnp.where(jr.bernoulli(empty_key, self.empty), 0, num_context)
+        available = observed.sum()
+        num_context = jnp.minimum(num_context, available)
+        if self.extra is None:
+            num_target = available
+        else:
+            num_extra = jr.randint(extra_key, (), self.extra[0], self.extra[1] + 1)
+            # A task without any target teaches nothing: an empty context always comes with at least one extra point.
+            num_extra = jnp.maximum(num_extra, (num_context == 0).astype(num_extra.dtype))
+            num_target = jnp.minimum(num_context + num_extra, available)
+        # Sorting random scores is a random permutation; padding sorts last, a forced first point sorts first.
+        score = jnp.where(observed, jr.uniform(point_key, t.shape, t.dtype), 2.0)
+        if self.first_point:
+            first = jnp.argmin(jnp.where(observed, t, jnp.inf))
+            score = jnp.where((jnp.arange(t.shape[0]) == first) & observed, -1.0, score)
+        index = jnp.argsort(score)
+        if self.split == "prefix":
+            chosen = jnp.arange(t.shape[0]) < num_target
+            index = index[jnp.argsort(jnp.where(chosen, t[index], jnp.inf), stable=True)]
+        return index, num_context, num_target
+
+
+def take(series: Series, selection: Selection) -> Task:
+    """The task that `selection` describes, for one series."""
+    i, place = selection.index, jnp.arange(selection.index.shape[0])
+    points = Series(series.t[i], series.y[i], series.mask[i], series.static)
+    target = points.mask & (place < selection.num_target)[:, None]
+    context = points.mask & (place < selection.num_context)[:, None]
+    context = context & (jnp.arange(series.channels) != selection.hidden)[None]
+    return Task(points, context, target)

@@ -1,0 +1,239 @@
+"""`fit`: from series to a model."""
+
+import dataclasses
+import functools
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from . import checks
+from .epoch import Plan, TrainState, run_epoch, start
+from .model import Model
+from .optimise import FitOptions
+from .process import Process, Spec, variant
+from .progress import progress_bar
+from .scaling import Scaling
+from .series import Series
+from .tasks import Task, TaskSampler
+
+
+class TrainingError(RuntimeError):
+    """Training broke down for every seed."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class History:
+    """What happened, `[epochs, seeds]` each.
+
+    Attributes:
+        loss: mean training loss a step (the negative objective a series), over the steps that were finite.
+        mse_one: validation error of one latent draw; NaN where not evaluated. All scores are in scaled units.
+        mse: validation error of the mean over draws.
+        nll: validation negative log density a value.
+        seconds: wall time of each epoch, `[epochs]`.
+    """
+
+    loss: np.ndarray
+    mse_one: np.ndarray
+    mse: np.ndarray
+    nll: np.ndarray
+    seconds: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fit:
+    """The outcome of `fit`.
+
+    Attributes:
+        models: one model a seed; `None` for a seed that broke down.
+        history: losses and scores by epoch and seed.
+        best: which seed scored best on validation (lowest training loss, without validation series).
+        skipped: steps that were skipped because they were not finite, by seed.
+        compile_seconds: the time until the end of the first epoch, less that of an ordinary (median) epoch.
+        train_seconds: the time of all epochs, that apart.
+    """
+
+    models: tuple[Model | None, ...]
+    history: History
+    best: int
+    skipped: np.ndarray
+    compile_seconds: float
+    train_seconds: float
+
+    @property
+    def model(self) -> Model:
+        """The model of the best seed."""
+        found = self.models[self.best]
+        assert found is not None
+        return found
+
+
+def fit(
+    spec: Spec | str,
+    series: Series,
+    *,
+    validation: Series | None = None,
+    sampler: TaskSampler = TaskSampler(),
+    options: FitOptions = FitOptions(),
+    scaling: Scaling | None = None,
+    seeds: int | Sequence[int] = 0,
+    progress: bool | None = None,
+) -> Fit:
+    """Trains a process on series.
+
+    Whole epochs are compiled, tasks are drawn inside, and several seeds train at once. Steps that are not finite are
+    skipped and counted.
+
+    Arguments:
+        spec: a variant's name, or a spec from `variant`.
+        series: the training series, in the user's units: from `make_series`, or drawn from `odeprocess.data`.
+
+    Other arguments:
+        validation: series to evaluate on; each seed then keeps its best epoch instead of its last.
+        sampler: how tasks are drawn.
+        options: everything about the optimisation.
+        scaling: fitted to `series` if not given. `Scaling.identity(channels)` for none, as in the paper.
+        seeds: one seed, or several to train at once.
+        progress: whether to show a progress bar; by default on a terminal.
+
+    Returns:
+        A `Fit`: `fit(...).model` is the model.
+
+    Raises:
+        ValueError: where the series or options do not fit together.
+        TrainingError: where every seed broke down.
+
+    Example:
+        >>> import jax, odeprocess as odp
+        >>> series = odp.data.lines.sample(20, key=jax.random.key(0))
+        >>> odp.fit("np", series, options=odp.FitOptions(epochs=1)).model
+        Model(np, 1 channel(s), 26162 parameters)
+    """
+    began = time.perf_counter()
+    seed_array = _checked_seeds(seeds)
+    spec = variant(spec) if isinstance(spec, str) else spec
+    _check_series(series, "series")
+    if scaling is None:
+        scaling = Scaling.fit(series, values=spec.likelihood == "gaussian")
+    scaled = scaling.apply(series)
+    spec = spec.resolve(scaled)
+    processes = _initial(spec, seed_array)
+    plan, tasks = _planned(processes, scaled, validation, scaling, sampler, options)
+    states = _start(processes, plan)
+    keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, scaled)
+
+    reports, ends = [], []
+    with progress_bar(options.epochs, "training", show=progress) as advance:
+        for epoch in range(options.epochs):
+            states, report = run_epoch(plan, states, keys, jnp.asarray(epoch), data, tasks)
+            reports.append(jax.device_get(report))
+            ends.append(time.perf_counter())
+            advance(f"loss {np.nanmean(reports[-1].loss) if np.isfinite(reports[-1].loss).any() else math.nan:.4g}")
+            broken, stopped = jax.device_get((states.bad_in_a_row >= options.max_bad_steps, states.stopped))
+            if broken.all():
+                raise TrainingError(
+                    f"Training broke down in epoch {epoch + 1}: {options.max_bad_steps} steps in a row had a loss or gradient that was "
+                    f"not finite, for {'the seed' if len(broken) == 1 else f'all {len(broken)} seeds'}. Look for extreme values in the "
+                    "series; then try a lower learning_rate, clip=1.0, or a larger noise_floor."
+                )
+            if (stopped | broken).all():
+                break
+    seconds = np.diff([began, *ends])
+    return _finished(states, spec, scaling, seed_array, broken, reports, seconds, validated=tasks is not None)
+
+
+def _checked_seeds(seeds: int | Sequence[int]) -> np.ndarray:
+    array = np.atleast_1d(np.asarray(seeds))
+    good = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
+    checks.require(good, f"`seeds` is {seeds!r}; expected a whole number, or a list of them.")
+    checks.require(len(set(array.tolist())) == array.size, f"`seeds` is {seeds!r}; the same seed twice trains the same model twice.")
+    return array
+
+
+def _check_series(series: Any, name: str) -> None:
+    checks.require(
+        isinstance(series, Series) and series.t.ndim == 2,
+        f"`{name}` is a {type(series).__name__}; expected a batch of series: make one with make_series(t, y).",
+    )
+    checks.finite_times("t", np.asarray(series.t), f" of `{name}`")
+    y, mask = np.asarray(series.y), np.asarray(series.mask)
+    checks.require(bool(np.isfinite(y[mask]).all()), f"`y` of `{name}` holds NaN or infinite values that are not masked.")
+    empty = np.flatnonzero(~mask.any((1, 2)))
+    checks.require(
+        len(empty) == 0,
+        f"{len(empty)} of {len(series)} series in `{name}` have no observation at all, first series {empty[0] if len(empty) else None}. Leave them out.",
+    )
+
+
+def _planned(processes, scaled, validation, scaling, sampler, options) -> tuple[Plan, Task | None]:
+    flow, count = processes.flow, len(scaled)
+    batch = min(options.batch_size, count)
+    extents, tasks = [flow.extent(*checks.bounds(scaled.t))], None
+    if validation is not None:
+        _check_series(validation, "validation")
+        checks.channel_count(validation.channels, scaled.channels, " of `validation`")
+        held_out = scaling.apply(validation)
+        extents.append(flow.extent(*checks.bounds(held_out.t)))
+        # The same contexts every epoch, so that epochs are compared on equal terms.
+        size = (options.validation_context,) * 2
+        asker = dataclasses.replace(sampler, context=size, extra=None, shared="sizes", empty=0.0)
+        tasks = jax.jit(lambda series: asker.draw(series, key=jr.key(0)))(held_out)
+    z_dim = sum(head.out.out_features // 2 for head in (processes.inference.head, processes.inference.first) if head)
+    return Plan(options, sampler, max(1, count // batch), batch, z_dim, extents[0], extents[-1]), tasks
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _initial(spec: Spec, seeds: Any) -> Process:
+    # Weights and training draws come from different streams of the same seed.
+    return jax.vmap(lambda seed: spec.build(key=jr.fold_in(jr.key(seed), 2**31 - 1)))(seeds)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _start(processes: Process, plan: Plan) -> TrainState:
+    return jax.vmap(lambda process: start(process, plan))(processes)
+
+
+@jax.jit
+def _keys(seeds: Any) -> Any:
+    return jax.vmap(jr.key)(seeds)
+
+
+def _finished(states, spec, scaling, seeds, broken, reports, seconds, *, validated) -> Fit:
+    history = History(
+        *(np.stack(x) for x in zip(*((r.loss, *dataclasses.astuple(r.validation)) for r in reports), strict=True)), seconds
+    )
+    states = jax.device_get(states)
+    keep_best = validated & np.isfinite(states.best_score)
+    models = []
+    for i, seed in enumerate(seeds):
+        process = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), states.best if keep_best[i] else states.process)
+        info = {
+            "seed": int(seed),
+            "epochs": len(seconds),
+            "epoch": int(states.best_epoch[i]) if keep_best[i] else len(seconds),
+            "skipped_steps": int(states.skipped[i]),
+        }
+        models.append(None if broken[i] else Model(process, spec, scaling, info))
+    if broken.any():
+        warnings.warn(
+            f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
+            stacklevel=3,
+        )
+    quality = np.where(keep_best, states.best_score, history.loss[-1])
+    quality = np.where(broken | np.isnan(quality), np.inf, quality)
+    ordinary = float(np.median(seconds[1:])) if len(seconds) > 1 else 0.0
+    return Fit(
+        tuple(models),
+        history,
+        int(np.argmin(quality)),
+        np.asarray(states.skipped),
+        compile_seconds=float(seconds[0]) - ordinary,
+        train_seconds=ordinary + float(seconds[1:].sum()),
+    )
