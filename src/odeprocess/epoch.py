@@ -52,7 +52,6 @@ class Plan:
     sampler: TaskSampler
     steps: int
     batch: int
-    z_dim: int
     extent: Extent
     validation_extent: Extent
 
@@ -92,7 +91,7 @@ def _epoch(plan, state, key, epoch, series, validation):
         return (process, opt_state, skipped + failed, bad), loss
 
     carry = (state.process, state.optimiser, state.skipped, state.bad_in_a_row)
-    (process, opt_state, skipped, bad), losses = jax.lax.scan(step, carry, _draw(plan, train_key, series))
+    (process, opt_state, skipped, bad), losses = jax.lax.scan(step, carry, _draw(plan, train_key, series, state.process.z_dim))
     finite = jnp.isfinite(losses)
     loss = jnp.where(finite, losses, 0.0).sum() / jnp.maximum(finite.sum(dtype=losses.dtype), 1.0)
     loss = jnp.where(finite.any(), loss, jnp.nan)
@@ -103,13 +102,13 @@ def _epoch(plan, state, key, epoch, series, validation):
     return _evaluated(plan, state, loss, score_key, epoch + 1, validation)
 
 
-def _draw(plan, key, series):
+def _draw(plan, key, series, z_dim):
     order_key, task_key, noise_key = jr.split(key, 3)
     shape = (plan.steps, plan.batch)
     order = jr.permutation(order_key, len(series))[: plan.steps * plan.batch].reshape(shape)
     keys = jr.split(task_key, plan.steps)
     selections = jax.vmap(lambda index, k: plan.sampler.select(series[index], key=k))(order, keys)
-    noise = jr.normal(noise_key, (*shape, plan.options.samples, plan.z_dim), series.t.dtype)
+    noise = jr.normal(noise_key, (*shape, plan.options.samples, z_dim), series.t.dtype)
     return order, selections, noise
 
 

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from . import checks
 from .series import Series
@@ -93,46 +93,47 @@ class TaskSampler:
 
     def select(self, series: Series, *, key: Any) -> Selection:
         """The choices for one task a series; `take` gathers the points."""
-        observed, channels = series.observed, series.channels
+        observed, t = series.observed, series.t
         batch, length = observed.shape
         sizes_key, points_key, channel_key = jr.split(key, 3)
-        share_sizes, share_points = self.shared != "nothing", self.shared == "points"
-
-        def one(size_key, point_key, t, seen):
-            return self._select_one(size_key, point_key, t, seen)
-
-        size_keys = jnp.broadcast_to(sizes_key, (batch,)) if share_sizes else jr.split(sizes_key, batch)
-        point_keys = jnp.broadcast_to(points_key, (batch,)) if share_points else jr.split(points_key, batch)
-        index, num_context, num_target = jax.vmap(one)(size_keys, point_keys, series.t, observed)
+        # Few and large draws: each call of a random function costs compile time.
+        u = jr.uniform(sizes_key, (1 if self.shared != "nothing" else batch, 3), t.dtype)
+        score = jr.uniform(points_key, (1 if self.shared == "points" else batch, length), t.dtype)
+        num_context, num_target = self._sizes(u, observed.sum(-1))
+        order = jax.vmap(self._order)(jnp.broadcast_to(score, t.shape), t, observed, num_target)
         hidden = jnp.full((batch,), -1)
         if self.split == "channel":
-            hidden = jr.randint(channel_key, (batch,), 0, channels)
-        return Selection(index[:, : self.num_points(length)], num_context, num_target, hidden)
+            hidden = jr.randint(channel_key, (batch,), 0, series.channels)
+        return Selection(order[:, : self.num_points(length)], num_context, num_target, hidden)
 
-    def _select_one(self, size_key, point_key, t, observed):
-        context_key, extra_key, empty_key = jr.split(size_key, 3)
-        num_context = jr.randint(context_key, (), self.context[0], self.context[1] + 1)
+    def _sizes(self, u: Float[Array, "draws 3"], available: Int[Array, " batch"]):
+        """Numbers of context and target points from uniform numbers."""
+        num_context = _between(u[:, 0], *self.context)
         if self.empty > 0.0:
-            num_context = jnp.where(jr.bernoulli(empty_key, self.empty), 0, num_context)
-        available = observed.sum()
+            num_context = jnp.where(u[:, 1] < self.empty, 0, num_context)
         num_context = jnp.minimum(num_context, available)
         if self.extra is None:
-            num_target = available
-        else:
-            num_extra = jr.randint(extra_key, (), self.extra[0], self.extra[1] + 1)
-            # A task without any target teaches nothing: an empty context always comes with at least one extra point.
-            num_extra = jnp.maximum(num_extra, (num_context == 0).astype(num_extra.dtype))
-            num_target = jnp.minimum(num_context + num_extra, available)
+            return num_context, available
+        # A task without any target teaches nothing: an empty context comes with at least one extra point.
+        num_extra = jnp.maximum(_between(u[:, 2], *self.extra), (num_context == 0).astype(num_context.dtype))
+        return num_context, jnp.minimum(num_context + num_extra, available)
+
+    def _order(self, score, t, observed, num_target):
+        """The points of one series, the chosen ones first and the context before the rest of them."""
         # Sorting random scores is a random permutation; padding sorts last, a forced first point sorts first.
-        score = jnp.where(observed, jr.uniform(point_key, t.shape, t.dtype), 2.0)
+        score = jnp.where(observed, score, 2.0)
         if self.first_point:
-            first = jnp.argmin(jnp.where(observed, t, jnp.inf))
-            score = jnp.where((jnp.arange(t.shape[0]) == first) & observed, -1.0, score)
-        index = jnp.argsort(score)
+            score = score.at[jnp.argmin(jnp.where(observed, t, jnp.inf))].add(-1.0)
+        order = jnp.argsort(score)
         if self.split == "prefix":
             chosen = jnp.arange(t.shape[0]) < num_target
-            index = index[jnp.argsort(jnp.where(chosen, t[index], jnp.inf), stable=True)]
-        return index, num_context, num_target
+            order = order[jnp.argsort(jnp.where(chosen, t[order], jnp.inf), stable=True)]
+        return order
+
+
+def _between(u: Float[Array, " n"], least: int, most: int) -> Int[Array, " n"]:
+    """Whole numbers from `least` to `most`, both included, from uniform numbers."""
+    return least + jnp.minimum((u * (most - least + 1)).astype(jnp.int32), most - least)
 
 
 def take(series: Series, selection: Selection) -> Task:

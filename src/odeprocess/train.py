@@ -185,8 +185,7 @@ def _planned(processes, scaled, validation, scaling, sampler, options) -> tuple[
         size = (options.validation_context,) * 2
         asker = dataclasses.replace(sampler, context=size, extra=None, shared="sizes", empty=0.0)
         tasks = jax.jit(lambda series: asker.draw(series, key=jr.key(0)))(held_out)
-    z_dim = sum(head.out.out_features // 2 for head in (processes.inference.head, processes.inference.first) if head)
-    return Plan(options, sampler, max(1, count // batch), batch, z_dim, extents[0], extents[-1]), tasks
+    return Plan(options, sampler, max(1, count // batch), batch, extents[0], extents[-1]), tasks
 
 
 @functools.partial(jax.jit, static_argnums=0)

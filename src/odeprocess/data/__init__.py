@@ -9,3 +9,5 @@ from .curves import (
     sines as sines,
 )
 from .physics import LotkaVolterra as LotkaVolterra, lotka_volterra as lotka_volterra
+
+SOURCES: dict[str, CurveFamily | LotkaVolterra] = {**CURVES, lotka_volterra.name: lotka_volterra}

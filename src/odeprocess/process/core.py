@@ -26,6 +26,7 @@ class Process(eqx.Module):
     decoder: AbstractDecoder
     likelihood: AbstractLikelihood
     l_dim: int = eqx.field(static=True)
+    z_dim: int = eqx.field(static=True)
 
     def infer(self, series: Series) -> Normal:
         """The belief over z given the unmasked observations of `series`."""

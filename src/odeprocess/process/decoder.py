@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from .nets import TimedMLP
+from .nets import Linear, TimedMLP
 
 
 class AbstractDecoder(eqx.Module):
@@ -33,29 +33,28 @@ class PlainDecoder(AbstractDecoder):
 
 
 class ResidualDecoder(AbstractDecoder):
-    """W·[l ‖ h(l, d, t)] + b: the state is read off linearly, and h adds what a linear map cannot."""
+    """W·[l ‖ h(l, d, t)] + b, with h a ReLU network: the state is read off linearly, h adds what a linear map cannot."""
 
     net: TimedMLP
-    readout: eqx.nn.Linear
+    readout: Linear
 
     def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, key: Any):
         net_key, readout_key = jr.split(key)
-        # One hidden layer here, and the ReLU below makes its output the second.
-        self.net = TimedMLP(l_dim, d_dim, width, width, "relu", depth=1, key=net_key)
-        self.readout = eqx.nn.Linear(l_dim + width, out_dim, key=readout_key)
+        self.net = TimedMLP(l_dim, d_dim, width, width, "relu", key=net_key)
+        self.readout = Linear(l_dim + width, out_dim, key=readout_key)
 
     def __call__(self, l, d, t):
         h = jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))
-        return jax.vmap(self.readout)(jnp.concatenate([l, jax.nn.relu(h)], -1))
+        return jax.vmap(self.readout)(jnp.concatenate([l, h], -1))
 
 
 class LinearDecoder(AbstractDecoder):
     """W·l + b: for dynamics that are observed themselves."""
 
-    readout: eqx.nn.Linear
+    readout: Linear
 
     def __init__(self, l_dim: int, out_dim: int, *, key: Any):
-        self.readout = eqx.nn.Linear(l_dim, out_dim, key=key)
+        self.readout = Linear(l_dim, out_dim, key=key)
 
     def __call__(self, l, d, t):
         return jax.vmap(self.readout)(l)

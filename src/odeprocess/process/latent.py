@@ -13,19 +13,20 @@ from ..distributions import Normal
 from ..series import Series
 from ..tasks import Task
 from .encoder import PointEncoder, Summary, summarise
+from .nets import Linear
 
 
 class Head(eqx.Module):
     """A ReLU layer, then a linear map to means and to σ = floor + (1 − floor)·sigmoid(·)."""
 
-    hidden: eqx.nn.Linear
-    out: eqx.nn.Linear
+    hidden: Linear
+    out: Linear
     floor: float = eqx.field(static=True)
 
     def __init__(self, in_dim: int, out_dim: int, width: int, floor: float, *, key: Any):
         hidden_key, out_key = jr.split(key)
-        self.hidden = eqx.nn.Linear(in_dim, width, key=hidden_key)
-        self.out = eqx.nn.Linear(width, 2 * out_dim, key=out_key)
+        self.hidden = Linear(in_dim, width, key=hidden_key)
+        self.out = Linear(width, 2 * out_dim, key=out_key)
         self.floor = floor
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Normal:

@@ -70,6 +70,10 @@ class AbstractSolver(ABC):
 class Grid(AbstractSolver):
     """Equal Runge–Kutta steps with dense output.
 
+    The default keeps the decoded mean of every variant, trained on the paper's tasks, within 0.3 % of the predictive
+    standard deviation of a tight solve (`solver_error` tells it for a model of yours); 16 classical steps of order 4
+    take as long and are half as accurate.
+
     Attributes:
         steps: steps to a horizon.
         order: 1 (Euler), 2 (midpoint), 3 (Bogacki–Shampine), 4 (classical) or 5 (Dormand–Prince).
@@ -78,7 +82,7 @@ class Grid(AbstractSolver):
     """
 
     steps: int = 10
-    order: int = 4
+    order: int = 5
     unroll: bool | None = None
 
     def __post_init__(self):

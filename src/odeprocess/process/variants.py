@@ -131,7 +131,7 @@ class Spec:
         else:
             kind = PlainDecoder if self.readout == "plain" else ResidualDecoder
             decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
-        return Process(inference, flow, decoder, likelihood, self.l_dim)
+        return Process(inference, flow, decoder, likelihood, self.l_dim, self.z_dim)
 
     def resolve(self, series: Series) -> Self:
         """This spec with everything that was left open taken from scaled training series."""

@@ -1,0 +1,40 @@
+# Every target sets itself up: Python 3.11+ and make are all that is needed.
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test test-fast lint format bench clean help
+
+help:  ## What there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## Train an NP and an NDP on sines; pictures, numbers and a model go to demo/
+	$(BIN)/python examples/demo.py
+
+test: $(READY)  ## All tests
+	$(BIN)/python -m pytest
+
+test-fast: $(READY)  ## The tests that do not take long
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: $(READY)  ## Style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(READY)  ## Bring the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## Measure; the figures go to results/
+	$(BIN)/python benchmarks/core.py
+
+clean:  ## Remove the environment and everything made
+	rm -rf $(VENV) demo .cache .pytest_cache .ruff_cache dist

@@ -1,0 +1,3 @@
+"""Experiments: the paper's protocols as data."""
+
+from .protocol import Protocol as Protocol, protocol as protocol
