@@ -7,13 +7,13 @@ have no values to look at, so only their shapes are checked.
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def is_traced(*arrays: Any) -> bool:
     """Whether any of `arrays` is a tracer, so that its values cannot be read on the host."""
-    return any(isinstance(x, jax.core.Tracer) for x in arrays)
+    return any(isinstance(x, Tracer) for x in arrays)
 
 
 def require(condition: bool, message: str) -> None:
@@ -85,7 +85,8 @@ def same_lengths(t: Any, y: Any, where: str = "") -> None:
     """Raises unless `y` has a value for each time of `t`."""
     require(
         t.shape == y.shape[: t.ndim],
-        f"`t`{where} has shape {t.shape} but `y`{where} has shape {y.shape}; expected a value (or a row of channels) for each time.",
+        f"`t`{where} has shape {t.shape} but `y`{where} has shape {y.shape}; "
+        "expected a value (or a row of channels) for each time.",
     )
 
 

@@ -59,7 +59,7 @@ class Plan:
 def start(process: Process, plan: Plan) -> TrainState:
     """The state of one seed before the first epoch."""
     dtype, zero = jnp.result_type(float), jnp.zeros((), jnp.int32)
-    optimiser = plan.options.transformation(plan.steps).init(process)
+    optimiser = plan.options.transformation(plan.steps).init(process)  # pyright: ignore[reportArgumentType]  (any tree of arrays will do)
     best_score = jnp.full((), jnp.inf, dtype)
     return TrainState(process, optimiser, process, best_score, zero, zero, zero, jnp.zeros((), bool))
 
@@ -81,8 +81,9 @@ def _epoch(plan, state, key, epoch, series, validation):
         index, selection, noise = drawn
         tasks = jax.vmap(take)(series[index], selection)
         loss, gradient = jax.value_and_grad(_loss)(process, tasks, noise, plan.extent)
-        updates, new_opt_state = optimiser.update(gradient, opt_state, process)
-        finite = jnp.isfinite(loss) & jnp.isfinite(optax.global_norm(gradient))
+        with jax.numpy_dtype_promotion("standard"):  # Optax mixes types in places, and users may run JAX strictly
+            updates, new_opt_state = optimiser.update(gradient, opt_state, process)
+        finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
         active = ~state.stopped & (bad < plan.options.max_bad_steps)
         moved = (optax.apply_updates(process, updates), new_opt_state)
         process, opt_state = _where(finite & active, moved, (process, opt_state))

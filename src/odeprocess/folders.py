@@ -73,7 +73,9 @@ def _card(folder: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        raise FileNotFoundError(f"No model at {folder}: {CARD} is not there. Expected a folder that `model.save` wrote.") from None
+        raise FileNotFoundError(
+            f"No model at {folder}: {CARD} is not there. Expected a folder that `model.save` wrote."
+        ) from None
     except UnicodeDecodeError:
         text = ""
     try:
@@ -84,12 +86,13 @@ def _card(folder: Path) -> dict[str, Any]:
         isinstance(card, dict) and card.get("program") == "odeprocess",
         f"{path} was not written by odeprocess. Expected a folder that `model.save` wrote.",
     )
-    made, known = card.get("format"), FORMAT
-    checks.require(isinstance(made, int), f"{path} is damaged: its format is {made!r}. Save the model again.")
+    made = card.get("format")
+    if not isinstance(made, int):
+        raise ValueError(f"{path} is damaged: its format is {made!r}. Save the model again, or fetch a sound copy.")
     checks.require(
-        made <= known,
-        f"{folder} was written by odeprocess {card.get('version')} in format {made}; this is {__version__}, which reads up to "
-        f"format {known}. Install a newer odeprocess.",
+        made <= FORMAT,
+        f"{folder} was written by odeprocess {card.get('version')} in format {made}; this is {__version__}, which reads "
+        f"up to format {FORMAT}. Install a newer odeprocess.",
     )
     return card
 
@@ -105,10 +108,8 @@ def _filled(spec: Spec, weights: dict[str, np.ndarray]) -> Process:
     like = jax.eval_shape(lambda: spec.build(key=jr.key(0)))
     expected = {name: leaf.shape for name, leaf in _named(like).items()}
     found = {name: array.shape for name, array in weights.items()}
-    checks.require(
-        expected == found,
-        f"The weights do not fit the spec: {sorted(set(expected.items()) ^ set(found.items()))[:4]} differ. Save the model again.",
-    )
+    differ = sorted(set(expected.items()) ^ set(found.items()))
+    checks.require(not differ, f"The weights do not fit the spec: {differ[:4]} differ. Save the model again.")
     dtype = jnp.result_type(float)
     leaves = [jnp.asarray(weights[name], dtype) for name in _named(like)]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

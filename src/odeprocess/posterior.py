@@ -75,17 +75,16 @@ class Posterior:
         """
         t, y, lengths = self.record.read(t, y)
         summary, belief = engine.observe(self.process, self.summary, self.record.scaled(t, y, least=1))
-        return dataclasses.replace(
-            self, record=self.record.add(t, y, lengths), summary=summary, belief=belief, _last={}
-        )
+        return dataclasses.replace(self, record=self.record.add(t, y, lengths), summary=summary, belief=belief, _last={})
 
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
         """`n` draws at `times`, `[n, times, channels]` (after the series axis, for a batch).
 
         Measurement noise, unlike the trajectory beneath, is drawn anew at each place of `times`.
         """
+        of_function = self._is_function(of)
         predicted, m = self._predicted(times, n)
-        values = predicted.mean if self._is_function(of) else engine.noisy(predicted, self.keys)
+        values = predicted.mean if of_function else engine.noisy(predicted, self.keys)
         return self._values_out(values, m)
 
     def mean(self, times: Any, n: int | None = None) -> Any:
@@ -95,9 +94,10 @@ class Posterior:
 
     def std(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
         """The standard deviation at `times`, over `n` draws."""
+        of_function = self._is_function(of)
         predicted, m = self._predicted(times, n)
         _, function, observations = engine.moments(predicted)
-        std = function if self._is_function(of) else observations
+        std = function if of_function else observations
         return self.record.squeeze(self.record.scaling.spread_to_user(std[:, :m]))
 
     def quantile(self, times: Any, q: Any, n: int | None = None, *, of: Of = "observations") -> Any:
@@ -110,8 +110,9 @@ class Posterior:
             levels.ndim <= 1 and bool(((levels > 0) & (levels < 1)).all()),
             f"`q` is {q!r}; expected a number, or a list of them, between 0 and 1 (both excluded).",
         )
+        of_function = self._is_function(of)
         predicted, m = self._predicted(times, n)
-        found = engine.quantiles(predicted, np.atleast_1d(levels), of_function=self._is_function(of))
+        found = engine.quantiles(predicted, np.atleast_1d(levels), of_function=of_function)
         values = [self._values_out(x, m) for x in found]
         if levels.ndim == 0:
             return values[0]
@@ -145,9 +146,7 @@ class Posterior:
         series = self.record.scaled(t, y, least=8)
         proposal = engine.observe(self.process, self.summary, series)[1] if method == "importance" else self.belief
         extent = self.process.flow.extent(*checks.bounds(series.t))
-        found, ok = engine.log_density(
-            self.process, self.belief, proposal, self.keys, series, self._count(n), extent, joint
-        )
+        found, ok = engine.log_density(self.process, self.belief, proposal, self.keys, series, self._count(n), extent, joint)
         found = reported(found, ok, "reach every observation")
         shift = self.record.scaling.log_density_shift()
         if not checks.is_traced(found):

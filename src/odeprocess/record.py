@@ -41,19 +41,21 @@ class Record:
     def read(self, t: Any, y: Any) -> tuple[Any, Any, np.ndarray]:
         """Checks new observations against the model: `t [series, n]`, `y [series, n, channels]`, and lengths."""
         t, y, lengths, single = read_arrays(t, y, self.channels)
+        came = "one series" if single else f"{t.shape[0]} series"
+        own = (
+            "one series, so pass t [n]" if self.single else f"{len(self)} series, so pass t [{len(self)}, n] or a list of arrays"
+        )
         checks.require(
-            single == self.single and t.shape[0] == len(self),
-            f"Got observations of {'one series' if single else f'{t.shape[0]} series'}; this posterior is of "
-            f"{'one series, so pass t [n]' if self.single else f'{len(self)} series, so pass t [{len(self)}, n] or a list of {len(self)} arrays'}.",
+            single == self.single and t.shape[0] == len(self), f"Got observations of {came}; this posterior is of {own}."
         )
         if not (self.missing or checks.is_traced(y)):
             gone = np.isnan(y)
             partial = np.argwhere(gone.any(-1) & ~gone.all(-1))
-            checks.require(
-                len(partial) == 0,
-                f"`y` lacks a channel at index {tuple(map(int, partial[0])) if len(partial) else ()}, and this model was trained on points "
-                "that had them all. Leave those points out, or train with variant(…, missing=True).",
-            )
+            if len(partial):
+                raise ValueError(
+                    f"`y` lacks a channel at index {tuple(map(int, partial[0]))}, and this model was trained on points that "
+                    "had them all. Leave those points out, or train with variant(…, missing=True)."
+                )
         return t, y, lengths
 
     def scaled(self, t: Any, y: Any, least: int) -> Series:
@@ -90,9 +92,9 @@ class Record:
         checks.finite_times("times", t)
         if t.ndim == 1:
             return (jnp if checks.is_traced(t) else np).broadcast_to(t[None], (len(self), t.shape[0]))
+        own = "" if self.single else f", or [{len(self)}, m] to ask each series its own"
         checks.require(
-            t.ndim == 2 and t.shape[0] == len(self) and not self.single,
-            f"`times` has shape {t.shape}; expected [m]{'' if self.single else f', or [{len(self)}, m] to ask each series its own'}.",
+            t.ndim == 2 and t.shape[0] == len(self) and not self.single, f"`times` has shape {t.shape}; expected [m]{own}."
         )
         return t
 

@@ -66,9 +66,7 @@ class Scaling:
         if not values:
             shift, scale = np.zeros_like(shift), np.ones_like(scale)
         static = np.asarray(series.static, np.float64)
-        return cls(
-            float(low), float(high - low) or 1.0, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin
-        )
+        return cls(float(low), float(high - low) or 1.0, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin)
 
     def times(self, t: Any, origins: Any) -> Any:
         """Scaled times; `origins` must broadcast against `t`."""
@@ -115,7 +113,8 @@ class Scaling:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        return cls(**{k: np.asarray(v, np.float64) if isinstance(v, list) else v for k, v in fields.items()})
+        arrays: dict[str, Any] = {k: np.asarray(v, np.float64) if isinstance(v, list) else v for k, v in fields.items()}
+        return cls(**arrays)
 
     @staticmethod
     def _row(numbers: np.ndarray, like: Any) -> Any:

@@ -71,6 +71,7 @@ def make_series(t: Any, y: Any, static: Any = None) -> Series:
         array([2, 2])
     """
     t, y, _, single = read_arrays(t, y)
+    checks.require(t.shape[0] > 0, "`t` holds no series; expected at least one.")
     return pack(t, y, read_static(static, t.shape[0], single=single))
 
 
@@ -98,7 +99,8 @@ def read_arrays(t: Any, y: Any, channels: int | None = None) -> tuple[Any, Any, 
     if t.shape[1] == 0 and y.size == 0:
         y = np.zeros((t.shape[0], 0, channels or 1))
     checks.require(
-        y.ndim == 3, f"`y` has shape {y.shape[int(single) :]}; expected the shape of `t`, with a last axis for channels if several."
+        y.ndim == 3,
+        f"`y` has shape {y.shape[int(single) :]}; expected the shape of `t`, with a last axis for channels if several.",
     )
     checks.same_lengths(t, y)
     checks.channel_count(y.shape[-1], channels)
@@ -119,14 +121,18 @@ def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tupl
         if times.size == 0 and values.size == 0:
             values = np.zeros((0, channels or (read[0][1].shape[1] if read else 1)))
         good = times.ndim == 1 and values.ndim == 2
-        checks.require(good, f"`t`{where} has shape {times.shape} and `y`{where} {values.shape}; expected [n], and [n] or [n, channels].")
+        checks.require(
+            good, f"`t`{where} has shape {times.shape} and `y`{where} {values.shape}; expected [n], and [n] or [n, channels]."
+        )
         checks.same_lengths(times, values, where)
         checks.channel_count(values.shape[1], channels, where)
         checks.finite_times("t", times, where)
         checks.finite_values(values, where)
         read.append((times, values))
     widths = {v.shape[1] for _, v in read}
-    checks.require(len(widths) == 1, f"The series have different numbers of channels: {sorted(widths)}. Expected one number for all.")
+    checks.require(
+        len(widths) == 1, f"The series have different numbers of channels: {sorted(widths)}. Expected one number for all."
+    )
     lengths = np.array([len(times) for times, _ in read])
     padded_t, padded_y = np.zeros((len(read), lengths.max())), np.full((len(read), lengths.max(), widths.pop()), np.nan)
     for i, (times, values) in enumerate(read):

@@ -99,11 +99,11 @@ class TaskSampler:
         # Few and large draws: each call of a random function costs compile time.
         u = jr.uniform(sizes_key, (1 if self.shared != "nothing" else batch, 3), t.dtype)
         score = jr.uniform(points_key, (1 if self.shared == "points" else batch, length), t.dtype)
-        num_context, num_target = self._sizes(u, observed.sum(-1))
+        num_context, num_target = self._sizes(u, observed.sum(-1, dtype=jnp.int32))
         order = jax.vmap(self._order)(jnp.broadcast_to(score, t.shape), t, observed, num_target)
-        hidden = jnp.full((batch,), -1)
+        hidden = jnp.full((batch,), -1, jnp.int32)
         if self.split == "channel":
-            hidden = jr.randint(channel_key, (batch,), 0, series.channels)
+            hidden = jr.randint(channel_key, (batch,), 0, series.channels, jnp.int32)
         return Selection(order[:, : self.num_points(length)], num_context, num_target, hidden)
 
     def _sizes(self, u: Float[Array, "draws 3"], available: Int[Array, " batch"]):

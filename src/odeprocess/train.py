@@ -94,8 +94,6 @@ def fit(
     Arguments:
         spec: a variant's name, or a spec from `variant`.
         series: the training series, in the user's units: from `make_series`, or drawn from `odeprocess.data`.
-
-    Other arguments:
         validation: series to evaluate on; each seed then keeps its best epoch instead of its last.
         sampler: how tasks are drawn.
         options: everything about the optimisation.
@@ -129,7 +127,7 @@ def fit(
     states = _start(processes, plan)
     keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, scaled)
 
-    reports, ends = [], []
+    reports, ends, broken = [], [], np.zeros(len(seed_array), bool)
     with progress_bar(options.epochs, "training", show=progress) as advance:
         for epoch in range(options.epochs):
             states, report = run_epoch(plan, states, keys, jnp.asarray(epoch), data, tasks)
@@ -138,22 +136,28 @@ def fit(
             advance(f"loss {np.nanmean(reports[-1].loss) if np.isfinite(reports[-1].loss).any() else math.nan:.4g}")
             broken, stopped = jax.device_get((states.bad_in_a_row >= options.max_bad_steps, states.stopped))
             if broken.all():
-                raise TrainingError(
-                    f"Training broke down in epoch {epoch + 1}: {options.max_bad_steps} steps in a row had a loss or gradient that was "
-                    f"not finite, for {'the seed' if len(broken) == 1 else f'all {len(broken)} seeds'}. Look for extreme values in the "
-                    "series; then try a lower learning_rate, clip=1.0, or a larger noise_floor."
-                )
+                raise TrainingError(_breakdown(epoch, options.max_bad_steps, len(broken)))
             if (stopped | broken).all():
                 break
     seconds = np.diff([began, *ends])
     return _finished(states, spec, scaling, seed_array, broken, reports, seconds, validated=tasks is not None)
 
 
+def _breakdown(epoch: int, bad_steps: int, num_seeds: int) -> str:
+    who = "the seed" if num_seeds == 1 else f"all {num_seeds} seeds"
+    return (
+        f"Training broke down in epoch {epoch + 1}: {bad_steps} steps in a row had a loss or gradient that was not finite, for "
+        f"{who}. Look for extreme values in the series; then try a lower learning_rate, clip=1.0, or a larger noise_floor."
+    )
+
+
 def _checked_seeds(seeds: int | Sequence[int]) -> np.ndarray:
     array = np.atleast_1d(np.asarray(seeds))
     good = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
     checks.require(good, f"`seeds` is {seeds!r}; expected a whole number, or a list of them.")
-    checks.require(len(set(array.tolist())) == array.size, f"`seeds` is {seeds!r}; the same seed twice trains the same model twice.")
+    checks.require(
+        len(set(array.tolist())) == array.size, f"`seeds` is {seeds!r}; the same seed twice trains the same model twice."
+    )
     return array
 
 
@@ -168,7 +172,8 @@ def _check_series(series: Any, name: str) -> None:
     empty = np.flatnonzero(~mask.any((1, 2)))
     checks.require(
         len(empty) == 0,
-        f"{len(empty)} of {len(series)} series in `{name}` have no observation at all, first series {empty[0] if len(empty) else None}. Leave them out.",
+        f"{len(empty)} of {len(series)} series in `{name}` have no observation at all, first series {min(empty, default=0)}. "
+        "Leave them out.",
     )
 
 
@@ -185,6 +190,8 @@ def _planned(processes, scaled, validation, scaling, sampler, options) -> tuple[
         size = (options.validation_context,) * 2
         asker = dataclasses.replace(sampler, context=size, extra=None, shared="sizes", empty=0.0)
         tasks = jax.jit(lambda series: asker.draw(series, key=jr.key(0)))(held_out)
+    if options.schedule == "constant":
+        options = dataclasses.replace(options, epochs=1)  # the compiled epoch does not depend on how many there are
     return Plan(options, sampler, max(1, count // batch), batch, extents[0], extents[-1]), tasks
 
 
@@ -205,9 +212,10 @@ def _keys(seeds: Any) -> Any:
 
 
 def _finished(states, spec, scaling, seeds, broken, reports, seconds, *, validated) -> Fit:
-    history = History(
-        *(np.stack(x) for x in zip(*((r.loss, *dataclasses.astuple(r.validation)) for r in reports), strict=True)), seconds
+    loss, mse_one, mse, nll = (
+        np.stack(x) for x in zip(*((r.loss, *dataclasses.astuple(r.validation)) for r in reports), strict=True)
     )
+    history = History(loss, mse_one, mse, nll, seconds)
     states = jax.device_get(states)
     keep_best = validated & np.isfinite(states.best_score)
     models = []

@@ -77,7 +77,7 @@ def protocol(name: str) -> Protocol:
         >>> odp.experiments.protocol("lotka-volterra").test_context
         90
     """
-    table = tomllib.loads(resources.files(__package__).joinpath("paper.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(resources.files("odeprocess.experiments").joinpath("paper.toml").read_text(encoding="utf-8"))
     checks.choice("protocol", name, tuple(table))
     row = table[name]
     return Protocol(name, **{**row, "context": tuple(row["context"]), "extra": tuple(row["extra"])})

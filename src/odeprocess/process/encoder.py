@@ -34,7 +34,7 @@ class Summary(eqx.Module):
         return cls(*zeros, np.full(count, np.inf, dtype), np.zeros((count, channels), dtype))  # type: ignore
 
     @property
-    def mean(self) -> Float[Array, " r"]:
+    def mean(self) -> Float[Array | np.ndarray, " r"]:
         """The aggregate r; zeros for an empty context."""
         return self.total / jnp.maximum(self.count, 1.0)
 

@@ -49,6 +49,4 @@ class OdeFlow(AbstractFlow):
 
     def __call__(self, l0, d, t, extent):
         prepared = self.field.prepare(d)
-        return self.solver.solve(
-            lambda s, l: self.field.velocity(s, l, prepared), self.t0, self.horizon, l0, t, extent
-        )
+        return self.solver.solve(lambda s, l: self.field.velocity(s, l, prepared), self.t0, self.horizon, l0, t, extent)

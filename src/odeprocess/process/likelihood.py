@@ -1,7 +1,7 @@
 """Likelihoods: from the decoder's raw output to a distribution over observations."""
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -36,12 +36,13 @@ class GaussianLikelihood(AbstractLikelihood):
     std: float = eqx.field(static=True)
     raw_std: Float[Array, " channels"] | None
 
-    def __init__(self, channels: int, *, noise: str = "decoder", floor: float = 0.1, std: float = 0.1):
+    def __init__(
+        self, channels: int, *, noise: Literal["decoder", "shared", "fixed"] = "decoder", floor: float = 0.1, std: float = 0.1
+    ):
         checks.choice("noise", noise, ("decoder", "shared", "fixed"))
         checks.require(0.0 <= floor < 1.0, f"`noise_floor` is {floor}; expected 0 ≤ floor < 1, in scaled units.")
         checks.positive("noise_std", std)
-        self.noise: Any = noise
-        self.floor, self.std = floor, std
+        self.noise, self.floor, self.std = noise, floor, std
         self.raw_std = jnp.zeros(channels) if noise == "shared" else None
 
     def num_raw(self, channels):

@@ -167,8 +167,9 @@ class Adaptive(AbstractSolver):
     def _integrate(self, velocity, t0, t1, l0, ts):
         import diffrax as dfx  # half a second to import, and only needed here
 
-        solver = getattr(dfx, self.method, None)
-        checks.require(solver is not None, f"`method` is {self.method!r}; expected the name of a Diffrax solver, such as 'Tsit5'.")
+        if not hasattr(dfx, self.method):
+            raise ValueError(f"`method` is {self.method!r}; expected the name of a Diffrax solver, such as 'Tsit5'.")
+        solver = getattr(dfx, self.method)
         low, high = min(t0, t1), max(t0, t1)
         solution = dfx.diffeqsolve(
             dfx.ODETerm(lambda t, l, args: velocity(t, l)),
@@ -182,6 +183,7 @@ class Adaptive(AbstractSolver):
             max_steps=self.max_steps,
             throw=False,  # a failed series leaves inf at the times it did not reach; `Path.ok` tells
         )
+        assert isinstance(solution.ys, jax.Array)
         return solution.ys
 
 

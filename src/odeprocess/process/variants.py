@@ -30,6 +30,8 @@ from .latent import Head, Inference
 from .likelihood import BernoulliLikelihood, GaussianLikelihood
 from .solvers import SOLVERS, AbstractSolver, Grid
 
+DEFAULT_SOLVER = Grid()
+
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
@@ -76,7 +78,7 @@ class Spec:
     latent_floor: float = 0.1
     t0: float | None = None
     horizon: float | None = None
-    solver: AbstractSolver = Grid()
+    solver: AbstractSolver = DEFAULT_SOLVER
 
     def __post_init__(self):
         checks.choice("dynamics", self.dynamics, ("none", "first", "second"))
@@ -114,9 +116,7 @@ class Spec:
         from_first = self.initial == "first"
         inference = Inference(
             encoder=PointEncoder(channels, self.r_dim, self.h_dim, missing=self.missing, key=encoder_key),
-            head=Head(
-                self.r_dim + static_dim, d_dim if from_first else self.z_dim, self.h_dim, self.latent_floor, key=head_key
-            ),
+            head=Head(self.r_dim + static_dim, d_dim if from_first else self.z_dim, self.h_dim, self.latent_floor, key=head_key),
             first=Head(channels + 1 + static_dim, self.l_dim, self.h_dim, self.latent_floor, key=first_key)
             if from_first
             else None,
@@ -144,7 +144,8 @@ class Spec:
         for name, value in found.items():
             asked = getattr(self, name)
             checks.require(
-                asked in (None, value), f"`{name}` of the spec is {asked}, but the series have {value}. Leave it open or make it {value}."
+                asked in (None, value),
+                f"`{name}` of the spec is {asked}, but the series have {value}. Leave it open or make it {value}.",
             )
         checks.require(
             not (partial and self.missing is False),

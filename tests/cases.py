@@ -1,0 +1,60 @@
+"""Every row of the variant table, small, and a row for each option of a spec: all of them meet all laws."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+
+import odeprocess as odp
+
+LENGTH = 8
+
+
+def small(name: str, **changes: Any) -> odp.Spec:
+    fixed = {"channels": 2, "static_dim": 1, "missing": False, "t0": 0.0, "horizon": 1.0, "solver": odp.Grid(steps=4)}
+    sizes = {"r_dim": 6, "z_dim": 6, "l_dim": 6 if name.startswith("np") else 4, "h_dim": 8}
+    return odp.variant(name, **{**fixed, **sizes, **changes})
+
+
+CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
+    "ndp, missing channels": small("ndp", missing=True),
+    "ndp, first observation": small("ndp", initial="first"),
+    "ndp, bernoulli": small("ndp", likelihood="bernoulli"),
+    "ndp, shared noise": small("ndp", noise="shared"),
+    "ndp, fixed noise": small("ndp", noise="fixed", noise_std=0.2),
+    "ndp, adaptive": small("ndp", solver=odp.Adaptive()),
+}
+ODE_CASES = {name: spec for name, spec in CASES.items() if spec.dynamics != "none"}
+
+
+@functools.cache
+def process(name: str) -> odp.Process:
+    return CASES[name].build(key=jr.key(7))
+
+
+@functools.cache
+def model(name: str) -> odp.Model:
+    spec = CASES[name]
+    return odp.Model(process(name), spec, odp.Scaling.identity(2, 1))
+
+
+def random_series(seed: int, count: int, *, partial: bool = False) -> odp.Series:
+    """One series of `count` observations, padded to `LENGTH`."""
+    rng = np.random.default_rng(seed)
+    mask = np.broadcast_to((np.arange(LENGTH) < count)[:, None], (LENGTH, 2)).copy()
+    if partial:
+        mask &= rng.random((LENGTH, 2)) < 0.7
+    t = rng.uniform(0, 1, LENGTH).astype(np.float32)
+    y = rng.uniform(0, 1, (LENGTH, 2)).astype(np.float32) * mask
+    return jax.tree.map(jax.numpy.asarray, odp.Series(t, y, mask, rng.normal(size=1).astype(np.float32)))
+
+
+def reordered(series: odp.Series, order: np.ndarray) -> odp.Series:
+    return odp.Series(series.t[order], series.y[order], series.mask[order], series.static)
+
+
+infer = jax.jit(lambda process, series: process.infer(series))
+predict = jax.jit(lambda process, z, t, extent: process.predict(z, t, extent), static_argnums=3)
+path = jax.jit(lambda process, z, t, extent: process.path(z, t, extent), static_argnums=3)

@@ -1,0 +1,44 @@
+"""Strict numerics, one compilation cache for all runs, and models that tests share."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+import hypothesis  # noqa: E402
+import jax  # noqa: E402
+import jax.random as jr  # noqa: E402
+import pytest  # noqa: E402
+
+import odeprocess as odp  # noqa: E402
+
+# Silent broadcasting and silent casts are errors here.
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+hypothesis.settings.register_profile(
+    "odeprocess", deadline=None, max_examples=20, derandomize=bool(os.environ.get("CI")), database=None
+)
+hypothesis.settings.load_profile("odeprocess")
+
+
+@pytest.fixture(scope="session")
+def sines_model() -> odp.Model:
+    """A small NDP that has seen sines for a few epochs, in scaled units."""
+    series = odp.data.sines.sample(64, key=jr.key(0))
+    spec = odp.variant("ndp", r_dim=16, z_dim=12, l_dim=4, h_dim=16, noise_floor=0.02)
+    return odp.fit(spec, series, options=odp.FitOptions(epochs=20, batch_size=16)).model
+
+
+@pytest.fixture(scope="session")
+def two_channel_model() -> odp.Model:
+    """A model of two channels and two static covariates that takes points which lack a channel."""
+    series = odp.data.lotka_volterra.sample(24, key=jr.key(0))
+    mask = series.mask.copy()
+    mask[:, ::3, 0] = False
+    static = jax.device_get(jr.normal(jr.key(1), (24, 2)))
+    partial = odp.Series(series.t, series.y, mask, static)
+    spec = odp.variant("nd2p", r_dim=12, z_dim=10, l_dim=4, h_dim=12)
+    return odp.fit(spec, partial, options=odp.FitOptions(epochs=3, batch_size=8)).model

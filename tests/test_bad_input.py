@@ -1,0 +1,130 @@
+"""Bad input: each kind gets one message that says what came, what was expected and what to do; nothing is compiled."""
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+
+import odeprocess as odp
+from odeprocess import engine
+
+KEY, NAN, INF = jr.key(0), float("nan"), float("inf")
+
+CONTEXTS = {
+    "a NaN time": (([0.0, NAN], [1.0, 2.0]), "1 NaN or infinite time.*index 1.*drop those rows"),
+    "an infinite time": (([0.0, INF], [1.0, 2.0]), "NaN or infinite time"),
+    "an infinite value": (([0.0, 1.0], [1.0, INF]), "infinite at index.*NaN for a missing one"),
+    "too few values": (([0.0, 1.0], [1.0]), r"shape \(1, 2\) but `y` has shape \(1, 1, 1\)"),
+    "too many channels": (([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]]), "2 channel.*the model has 1"),
+    "times in three dimensions": ((np.zeros((2, 2, 2)), np.zeros((2, 2, 2))), "`t` has 3 dimensions"),
+    "words": ((["now"], [1.0]), "could not be read as numbers"),
+    "ragged numbers": (([0.0, [1.0, 2.0]], [1.0, 2.0]), "could not be read as numbers.*list of arrays"),
+    "a NaN time in a batch": (([[0.0], [1.0, NAN]], [[1.0], [1.0, 2.0]]), "`t` of series 1 holds 1 NaN"),
+    "fewer series of values": (([[0.0], [1.0]], [[1.0]]), "`t` holds 2 series but `y` holds 1"),
+    "lengths that differ in a batch": (([[0.0], [1.0, 2.0]], [[1.0], [1.0]]), "of series 1"),
+    "complex numbers": (([0.0], [1j]), "could not be read as numbers"),
+}
+
+QUERIES = {
+    "a NaN time": (lambda p: p.mean([0.0, NAN]), "`times` holds 1 NaN"),
+    "times of a batch": (lambda p: p.mean(np.zeros((2, 3))), r"`times` has shape \(2, 3\); expected \[m\]"),
+    "no draws": (lambda p: p.sample([0.0], 0), "`n` is 0; expected a whole number above 0"),
+    "half a draw": (lambda p: p.sample([0.0], 2.5), "`n` is 2.5"),
+    "a quantile of 0": (lambda p: p.quantile([0.0], 0.0), "between 0 and 1"),
+    "a level of 90": (lambda p: p.interval([0.0], 90), "0 < level < 1"),
+    "an unknown kind": (lambda p: p.std([0.0], of="everything"), "`of` is 'everything'"),
+    "an unknown method": (lambda p: p.log_prob([0.0], [0.0], method="magic"), "`method` is 'magic'"),
+    "an update of a batch": (lambda p: p.update([[0.0], [1.0]], [[0.0], [1.0]]), "this posterior is of one series"),
+    "a time in another unit": (lambda p: p.mean([1.7e9]), "unit of the times"),
+}
+
+
+@pytest.mark.parametrize("kind", CONTEXTS)
+def test_bad_contexts_are_refused_before_compilation(sines_model, kind):
+    arguments, message = CONTEXTS[kind]
+    compiled = engine.observe._cache_size()
+    with pytest.raises(ValueError, match=message):
+        sines_model.condition(*arguments, key=KEY)
+    assert engine.observe._cache_size() == compiled
+
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_bad_queries_are_refused(sines_model, kind):
+    call, message = QUERIES[kind]
+    posterior = sines_model.condition([0.0], [0.5], key=KEY)
+    compiled = engine.decode._cache_size()
+    with pytest.raises(ValueError, match=message):
+        call(posterior)
+    assert engine.decode._cache_size() == compiled
+
+
+def test_ties_and_any_order_are_fine(sines_model):
+    tied = sines_model.condition([1.0, 0.0, 1.0], [0.8, 0.1, 0.9], key=KEY).mean([0.5])
+    sorted_ = sines_model.condition([0.0, 1.0, 1.0], [0.1, 0.9, 0.8], key=KEY).mean([0.5])
+    np.testing.assert_allclose(tied, sorted_, atol=1e-5)
+
+
+def test_static_covariates_and_missing_channels_are_checked(two_channel_model, sines_model):
+    t, y = [0.1, 0.2], [[1.0, 0.5], [1.1, 0.6]]
+    with pytest.raises(ValueError, match="trained with 2"):
+        two_channel_model.condition(t, y, key=KEY)
+    with pytest.raises(ValueError, match="NaN or infinite values; fill them in"):
+        two_channel_model.condition(t, y, key=KEY, static=[1.0, NAN])
+    complete = odp.fit("np", odp.data.lotka_volterra.sample(4, key=KEY), options=odp.FitOptions(epochs=1, batch_size=4)).model
+    with pytest.raises(ValueError, match=r"lacks a channel at index \(0, 1\).*missing=True"):
+        complete.condition(t, [[1.0, 0.5], [NAN, 0.6]], key=KEY)
+    with pytest.raises(ValueError, match="expected one random key"):
+        sines_model.condition([0.0], [0.0], key=3)
+
+
+def series(**changes):
+    good = {"t": np.zeros((2, 3)), "y": np.ones((2, 3, 1)), "mask": np.ones((2, 3, 1), bool), "static": np.zeros((2, 0))}
+    return odp.Series(**{**good, **changes})
+
+
+FITS = {
+    "arrays": (lambda: odp.fit("ndp", np.zeros((3, 4))), "make one with make_series"),
+    "an unknown variant": (lambda: odp.fit("gp", series()), "`variant` is 'gp'; expected one of 'np'"),
+    "an empty series": (lambda: odp.fit("ndp", odp.make_series([[0.0], []], [[1.0], []])), "1 of 2 series.*first series 1"),
+    "NaN under the mask": (lambda: odp.fit("ndp", series(y=np.full((2, 3, 1), NAN))), "not masked"),
+    "channels that differ": (lambda: odp.fit(odp.variant("ndp", channels=2), series()), "`channels` of the spec is 2"),
+    "a late start": (lambda: odp.fit(odp.variant("ndp", t0=0.5), odp.make_series([0.0, 1.0], [1.0, 2.0])), "use an earlier one"),
+    "no epochs": (lambda: odp.FitOptions(epochs=0), "`epochs` is 0"),
+    "an unknown optimiser": (lambda: odp.FitOptions(optimiser="sgd"), "`optimiser` is 'sgd'"),
+    "the same seed twice": (lambda: odp.fit("ndp", series(), seeds=[1, 1]), "trains the same model twice"),
+    "words for seeds": (lambda: odp.fit("ndp", series(), seeds="abc"), "`seeds` is 'abc'"),
+    "an unknown option": (lambda: odp.variant("ndp", width=3), "Unknown option.*'width'.*h_dim"),
+    "l larger than z": (lambda: odp.variant("ndp", l_dim=99), "l_dim ≤ z_dim"),
+    "an odd second order": (
+        lambda: odp.variant("nd2p", l_dim=3, channels=1, static_dim=0, missing=False, t0=0.0, horizon=1.0).build(key=KEY),
+        "even number",
+    ),
+    "a spec with gaps": (lambda: odp.variant("ndp").build(key=KEY), "`fit` sets them from the data"),
+    "no floor": (lambda: odp.fit(odp.variant("ndp", latent_floor=0.0), series()), "`latent_floor` is 0.0"),
+    "no series": (lambda: odp.make_series(np.zeros((0, 3)), np.zeros((0, 3))), "no series"),
+    "a row of covariates missing": (
+        lambda: odp.make_series([[0.0], [1.0]], [[0.0], [1.0]], [[1.0]]),
+        "one row of covariates a series",
+    ),
+    "partly missing, told not": (
+        lambda: odp.fit(odp.variant("np", missing=False), odp.make_series([0.0, 1.0], [[1.0, NAN], [1.0, 2.0]])),
+        "missing=False",
+    ),
+    "no dynamics to solve": (lambda: _np_model().with_solver(odp.Grid()), "nothing to solve"),
+    "validation of other channels": (
+        lambda: odp.fit("np", series(), validation=series(y=np.ones((2, 3, 2)), mask=np.ones((2, 3, 2), bool))),
+        "`y` of `validation` has 2 channel",
+    ),
+}
+
+
+def _np_model():
+    spec = odp.variant("np", channels=1, static_dim=0, missing=False, t0=0.0, horizon=1.0)
+    return odp.Model(jax.eval_shape(lambda: spec.build(key=KEY)), spec, odp.Scaling.identity(1))
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_bad_fits_are_refused(kind):
+    call, message = FITS[kind]
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,142 @@
+"""Model folders: atomic under kills and full disks, and nothing damaged or foreign is accepted."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import odeprocess as odp
+from cases import model
+
+SAVER = """
+import sys
+sys.path.insert(0, {tests!r})
+from cases import model
+folder, names = sys.argv[1], ("ndp", "np")
+model(names[0]).save(folder)
+print("ready", flush=True)
+while True:
+    for name in names:
+        model(name).save(folder)
+"""
+
+FULL_DISK = """
+import resource, sys
+sys.path.insert(0, {tests!r})
+from cases import model
+wide = model("nd2p")
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+try:
+    wide.save(sys.argv[1])
+except OSError as error:
+    print("refused:", error)
+"""
+
+
+def script(text: str) -> list[str]:
+    return [sys.executable, "-c", text.format(tests=str(Path(__file__).parent))]
+
+
+def test_a_kill_at_any_moment_leaves_a_sound_model(tmp_path):
+    folder = tmp_path / "model"
+    for attempt in range(3):
+        child = subprocess.Popen([*script(SAVER), str(folder)], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        time.sleep(random.Random(attempt).uniform(0.0, 0.4))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        assert odp.load(folder).spec.variant in ("ndp", "np")
+
+
+def test_a_full_disk_leaves_the_old_model(tmp_path):
+    model("ndp").save(tmp_path)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    done = subprocess.run([*script(FULL_DISK), str(tmp_path)], capture_output=True, text=True, check=True)
+    assert "refused: [Errno 27]" in done.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    assert odp.load(tmp_path).spec.variant == "ndp"
+
+
+def test_saving_again_replaces_and_leaves_nothing_behind(tmp_path):
+    for name in ("np", "ndp", "ndp"):
+        model(name).save(tmp_path)
+    assert odp.load(tmp_path).spec.variant == "ndp"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def edited(change):
+    def damage(folder: Path):
+        card = json.loads((folder / "model.json").read_text())
+        change(card)
+        (folder / "model.json").write_text(json.dumps(card))
+
+    return damage
+
+
+def weights(folder: Path) -> Path:
+    return next(folder.glob("*.safetensors"))
+
+
+def flip(folder: Path):
+    content = bytearray(weights(folder).read_bytes())
+    content[-3] ^= 1
+    weights(folder).write_bytes(content)
+
+
+def foreign_weights(folder: Path):
+    other = folder.parent / "other"
+    model("np").save(other)
+    card = json.loads((folder / "model.json").read_text())
+    card["weights"] = json.loads((other / "model.json").read_text())["weights"]
+    (folder / "model.json").write_text(json.dumps(card))
+    (folder / weights(other).name).write_bytes(weights(other).read_bytes())
+
+
+DAMAGES = {
+    "one bit of the weights": (flip, "checksum"),
+    "weights cut short": (lambda f: weights(f).write_bytes(weights(f).read_bytes()[:100]), "checksum"),
+    "weights gone": (lambda f: weights(f).unlink(), "weights file .* is missing"),
+    "weights of another model": (foreign_weights, "do not fit the spec"),
+    "card cut short": (lambda f: (f / "model.json").write_text((f / "model.json").read_text()[:50]), "not JSON"),
+    "card not text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "not JSON"),
+    "card of another program": (lambda f: (f / "model.json").write_text('{"model": 1}'), "not written by odeprocess"),
+    "card that is a list": (lambda f: (f / "model.json").write_text("[]"), "not written by odeprocess"),
+    "newer format": (edited(lambda c: c.update(format=99, version="9.0")), "odeprocess 9.0 in format 99.*newer odeprocess"),
+    "no format": (edited(lambda c: c.pop("format")), "format is None"),
+    "spec missing": (edited(lambda c: c.pop("spec")), "damaged: KeyError"),
+    "spec with unknown fields": (edited(lambda c: c["spec"].update(colour="red")), "damaged: TypeError"),
+    "impossible spec": (edited(lambda c: c["spec"].update(l_dim=-4)), "damaged: ValueError"),
+    "impossible scaling": (edited(lambda c: c["scaling"].update(t_scale=0.0)), "damaged: ValueError"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damaged_folders_are_refused_with_a_reason(kind, tmp_path):
+    damage, message = DAMAGES[kind]
+    folder = tmp_path / "model"
+    model("ndp").save(folder)
+    damage(folder)
+    with pytest.raises(ValueError, match=message):
+        odp.load(folder)
+
+
+def test_no_model_at_all_is_said_plainly(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match=r"No model at .*model\.json is not there"):
+            odp.load(place)
+
+
+def test_scaling_survives_to_the_last_bit(tmp_path):
+    scaling = odp.Scaling(
+        1.7e9 + 0.1, 1 / 3, np.array([np.pi, -1e-300]), np.array([1e300, 5e-324]), np.zeros(1), np.ones(1), "first"
+    )
+    odp.Model(model("ndp").process, model("ndp").spec, scaling, {"note": "π"}).save(tmp_path)
+    again = odp.load(tmp_path)
+    assert again.scaling.to_json() == scaling.to_json() and again.info == {"note": "π"}

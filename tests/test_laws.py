@@ -1,0 +1,166 @@
+"""The laws of a neural process, for every row of the variant table."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import odeprocess as odp
+from cases import CASES, LENGTH, ODE_CASES, infer, model, path, predict, process, random_series, reordered
+from odeprocess.process import Extent
+from odeprocess.tasks import Task
+
+every_case = pytest.mark.parametrize("case", CASES)
+every_ode_case = pytest.mark.parametrize("case", ODE_CASES)
+seeds, counts = st.integers(0, 2**20), st.integers(0, LENGTH)
+ONE, TWO = Extent(0, 1), Extent(1, 2)
+
+loss_and_gradient = jax.jit(jax.value_and_grad(lambda p, task, noise: -odp.elbo(p, task, noise)))
+
+
+def close(a, b, tolerance=2e-5):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+def partial(case: str) -> bool:
+    return bool(CASES[case].missing)
+
+
+def draw(case: str, seed: int):
+    return jr.normal(jr.key(seed), (CASES[case].z_dim,))
+
+
+@every_case
+@given(seed=seeds, count=counts)
+def test_belief_does_not_depend_on_the_order_of_the_context(case, seed, count):
+    series = random_series(seed, count, partial=partial(case))
+    order = np.random.default_rng(seed + 1).permutation(LENGTH)
+    close(infer(process(case), series), infer(process(case), reordered(series, order)))
+
+
+@every_case
+@given(seed=seeds, count=counts)
+def test_belief_is_finite_for_any_context_even_none(case, seed, count):
+    belief = infer(process(case), random_series(seed, count, partial=partial(case)))
+    assert np.isfinite(belief.loc).all() and (np.asarray(belief.scale) > 0).all()
+
+
+@every_case
+@given(seed=seeds, count=st.integers(1, LENGTH))
+def test_padding_changes_neither_the_objective_nor_its_gradient(case, seed, count):
+    series = random_series(seed, count, partial=partial(case))
+    context = series.mask & (jnp.arange(LENGTH) < count // 2)[:, None]
+    noise = jr.normal(jr.key(seed), (2, CASES[case].z_dim))
+    rubbish = random_series(seed + 1, LENGTH)
+    longer = odp.Series(
+        jnp.concatenate([series.t, rubbish.t]),
+        jnp.concatenate([series.y, 100.0 * rubbish.y]),
+        jnp.concatenate([series.mask, jnp.zeros_like(series.mask)]),
+        series.static,
+    )
+    pad = jnp.zeros_like(series.mask)
+    found = loss_and_gradient(process(case), Task(series, context, series.mask), noise)
+    padded = loss_and_gradient(process(case), Task(longer, jnp.concatenate([context, pad]), longer.mask), noise)
+    close(found, padded, 1e-4)
+
+
+@every_case
+@given(seed=seeds)
+def test_targets_are_exchangeable(case, seed):
+    t, order = random_series(seed, LENGTH).t, np.random.default_rng(seed).permutation(LENGTH)
+    z = draw(case, seed)
+    one, _ = predict(process(case), z, t, ONE)
+    other, _ = predict(process(case), z, t[order], ONE)
+    close(jax.tree.map(lambda x: x[order], one), other)
+
+
+@every_case
+@given(seed=seeds, keep=st.integers(1, LENGTH))
+def test_targets_are_consistent_so_a_draw_is_one_function(case, seed, keep):
+    t, z = random_series(seed, LENGTH).t, draw(case, seed)
+    others = random_series(seed + 1, LENGTH).t.at[:keep].set(t[:keep])
+    one, _ = predict(process(case), z, t, ONE)
+    other, _ = predict(process(case), z, others, ONE)
+    close(jax.tree.map(lambda x: x[:keep], one), jax.tree.map(lambda x: x[:keep], other), 1e-6)
+
+
+@pytest.mark.parametrize("case", [name for name in ODE_CASES if name != "ndp, adaptive"])
+@given(seed=seeds)
+def test_a_longer_grid_leaves_the_shorter_one_as_it_was(case, seed):
+    t, z = random_series(seed, LENGTH).t, draw(case, seed)
+    close(path(process(case), z, t, ONE), path(process(case), z, t, TWO), 1e-6)
+
+
+@every_ode_case
+@given(seed=seeds)
+def test_a_zero_field_keeps_the_state_where_it_was(case, seed):
+    p, z = process(case), draw(case, seed)
+    still = eqx.tree_at(lambda p: p.flow.field.net, p, jax.tree.map(jnp.zeros_like, p.flow.field.net))
+    states, l = path(still, z, random_series(seed, LENGTH).t, ONE).states, p.l_dim
+    if CASES[case].dynamics == "second":
+        z = z.at[: l // 2].set(z[: l // 2]).at[l // 2 : l].set(0.0)  # without velocity, position stays
+        states = path(still, z, random_series(seed, LENGTH).t, ONE).states
+    close(states, jnp.broadcast_to(z[None, :l], states.shape), 1e-6)
+
+
+@every_ode_case
+def test_the_state_at_t0_is_the_start(case):
+    z = draw(case, 3)
+    found = path(process(case), z, jnp.zeros(LENGTH), ONE)
+    close(found.states[0], z[: process(case).l_dim], 1e-6)
+    assert found.ok.all()
+
+
+@every_case
+def test_a_batch_is_a_loop(case):
+    batch = [random_series(i, i, partial=partial(case)) for i in range(4)]
+    together = jax.vmap(process(case).infer)(jax.tree.map(lambda *x: jnp.stack(x), *batch))
+    for i, series in enumerate(batch):
+        close(jax.tree.map(lambda x, i=i: x[i], together), infer(process(case), series))
+
+
+@every_case
+def test_compiled_and_plain_agree(case):
+    t, z = random_series(0, LENGTH).t, draw(case, 0)
+    close(process(case).predict(z, t, ONE), predict(process(case), z, t, ONE))
+
+
+@every_case
+@given(seed=seeds, count=counts)
+def test_kl_is_never_negative_and_zero_when_nothing_is_learned(case, seed, count):
+    series = random_series(seed, LENGTH, partial=partial(case))
+    context = series.mask & (jnp.arange(LENGTH) < count)[:, None]
+    q_context, q_target = process(case).inference.beliefs(Task(series, context, series.mask))
+    assert float(q_target.kl(q_context).min()) >= -1e-6
+    assert float(jnp.abs(q_target.kl(q_target)).max()) < 1e-6
+
+
+@every_case
+@given(seed=seeds, first=st.integers(0, 5), second=st.integers(0, 3))
+def test_update_is_conditioning_on_everything(case, seed, first, second):
+    series = jax.device_get(random_series(seed, first + second))
+    t, y, key = series.t, series.y, jr.key(1)
+    n = first + second
+    stepwise = model(case).condition(t[:first], y[:first], key=key, static=series.static).update(t[first:n], y[first:n])
+    at_once = model(case).condition(t[:n], y[:n], key=key, static=series.static)
+    close(stepwise.belief, at_once.belief)
+    close(stepwise.sample(t, 3, of="function"), at_once.sample(t, 3, of="function"), 1e-4)
+
+
+@every_case
+def test_saved_and_loaded_models_predict_the_same_bits(case, tmp_path):
+    series = jax.device_get(random_series(0, 5))
+    model(case).save(tmp_path / "model")
+    again = odp.load(tmp_path / "model")
+    assert again.spec == CASES[case] and dataclasses.asdict(again.scaling).keys()
+    for one, other in ((model(case), again),):
+        answers = [
+            m.condition(series.t[:5], series.y[:5], key=jr.key(2), static=series.static).sample(series.t, 4) for m in (one, other)
+        ]
+        np.testing.assert_array_equal(*answers)

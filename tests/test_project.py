@@ -1,0 +1,134 @@
+"""The project itself: layers, lazy imports, the README, the wheel."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "odeprocess"
+
+# A file imports only from files that stand before it. ARCHITECTURE.md explains the order.
+LAYERS = """
+version checks progress
+series scaling distributions
+data.curves data.physics data
+tasks
+process.nets process.tableaus process.encoder process.latent process.field process.solvers process.flow
+process.decoder process.likelihood process.core process.variants process
+objectives metrics
+engine record functions posterior
+folders model diagnostics
+optimise epoch train
+plots
+experiments.protocol experiments
+""".split()
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path) -> set[str]:
+    """The project's modules that a file imports."""
+    here, found = module_name(path).split(".") if module_name(path) else [], set()
+    base = here if path.name == "__init__.py" else here[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            start = base[: len(base) - node.level + 1] + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                whole = ".".join([*start, alias.name])
+                found.add(whole if whole in LAYERS else ".".join(start))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+            assert not any(n.startswith("odeprocess") for n in names), f"{path.name}: import relatively inside the package"
+    return found
+
+
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+
+
+def test_every_file_has_its_layer():
+    assert {module_name(p) for p in FILES} == set(LAYERS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_files_import_only_from_earlier_layers(path):
+    place = LAYERS.index(module_name(path))
+    late = {name for name in imported(path) if LAYERS.index(name) >= place}
+    assert not late, f"{module_name(path)} imports {late}, which come later"
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_files_stay_one_room(path):
+    assert len(path.read_text().splitlines()) <= 250
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_import_is_light():
+    heavy = run("import sys, odeprocess; print(sorted({'jax', 'equinox', 'matplotlib', 'diffrax', 'rich'} & set(sys.modules)))")
+    assert heavy.strip() == "[]"
+    after = run(
+        "import sys, odeprocess as odp; odp.fit, odp.load; print(sorted({'matplotlib', 'diffrax', 'rich'} & set(sys.modules)))"
+    )
+    assert after.strip() == "[]"
+
+
+def test_every_public_name_can_be_had_and_unknown_ones_cannot():
+    import odeprocess as odp
+
+    for name in odp.__all__:
+        assert getattr(odp, name) is not None
+    assert set(odp.__all__) <= set(dir(odp))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = odp.nonsense  # pyright: ignore
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])
+def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {"__name__": "document"}
+    for block in blocks:
+        exec(compile(block, document, "exec"), scope)
+
+
+@pytest.mark.slow
+def test_the_wheel_installs_and_works_without_extras(tmp_path):
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)], check=True)
+    (wheel,) = tmp_path.glob("odeprocess-*.whl")
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    install = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--constraint",
+        ROOT / "constraints.txt",
+        wheel,
+    ]
+    subprocess.run(install, check=True)
+    code = (
+        "import jax, pathlib, odeprocess as odp; fit = odp.fit('np', odp.data.lines.sample(4, key=jax.random.key(0)), "
+        "options=odp.FitOptions(epochs=1)); print((pathlib.Path(odp.__file__).parent / 'py.typed').exists(), "
+        "odp.experiments.protocol('sines').epochs, fit.model.condition([1.0], [0.0], key=jax.random.key(0)).mean([2.0]).shape)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert done.stdout.split() == ["True", "30", "(1,", "1)"]
+    plots = subprocess.run([python, "-c", "import odeprocess; odeprocess.plots"], capture_output=True, text=True, cwd=tmp_path)
+    assert "pip install 'odeprocess[plots]'" in plots.stderr

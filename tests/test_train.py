@@ -1,0 +1,153 @@
+"""Training: it learns, it is repeatable, seeds at once are seeds alone, and nothing that is not finite gets in."""
+
+import dataclasses
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+
+import odeprocess as odp
+
+SPEC = odp.variant("ndp", r_dim=8, z_dim=6, l_dim=2, h_dim=8)
+SINES = odp.data.sines.sample(32, key=jr.key(0))
+OPTIONS = odp.FitOptions(epochs=4, batch_size=8, validation_draws=4)
+
+
+def leaves(model):
+    return [np.asarray(x) for x in jax.tree.leaves(model.process)]
+
+
+def test_fit_learns_and_returns_its_history():
+    fitted = odp.fit(SPEC, SINES, options=dataclasses.replace(OPTIONS, epochs=40, learning_rate=5e-3))
+    assert fitted.history.loss.shape == (40, 1) and fitted.history.seconds.shape == (40,)
+    assert fitted.history.loss[-5:].mean() < fitted.history.loss[:3].mean() - 1.0
+    assert np.isnan(fitted.history.nll).all() and fitted.skipped.tolist() == [0]
+    assert fitted.train_seconds > 0 and fitted.model.info["epochs"] == 40
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_gives_others():
+    one, again, other = (odp.fit(SPEC, SINES, options=OPTIONS, seeds=seed).model for seed in (3, 3, 4))
+    assert all((a == b).all() for a, b in zip(leaves(one), leaves(again), strict=True))
+    assert any((a != b).any() for a, b in zip(leaves(one), leaves(other), strict=True))
+
+
+def test_seeds_at_once_are_seeds_alone():
+    together = odp.fit(SPEC, SINES, options=OPTIONS, seeds=[3, 4, 5])
+    for seed, model in zip((3, 4, 5), together.models, strict=True):
+        assert model is not None and model.info["seed"] == seed
+        alone = odp.fit(SPEC, SINES, options=OPTIONS, seeds=seed).model
+        for a, b in zip(leaves(model), leaves(alone), strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-3)
+    assert together.best in (0, 1, 2)
+
+
+def test_the_best_epoch_is_kept_and_training_stops_when_it_stays_so():
+    # A rate this high soon makes things worse, so the best epoch is not the last.
+    options = dataclasses.replace(OPTIONS, epochs=60, learning_rate=0.05, patience=5)
+    fitted = odp.fit(SPEC, SINES, validation=SINES, options=options, seeds=[0, 1])
+    nll = fitted.history.nll
+    assert len(nll) < 60
+    for i, model in enumerate(fitted.models):
+        assert model is not None and model.info["epoch"] == int(np.nanargmin(nll[:, i])) + 1
+    assert fitted.best == int(np.argmin(np.nanmin(nll, 0)))
+
+
+def test_a_stopped_seed_is_frozen_while_others_go_on():
+    options = dataclasses.replace(OPTIONS, epochs=60, learning_rate=0.05, patience=5)
+    fitted = odp.fit(SPEC, SINES, validation=SINES, options=options, seeds=[0, 1])
+    alone = odp.fit(SPEC, SINES, validation=SINES, options=options, seeds=0)
+    both = min(len(fitted.history.nll), len(alone.history.nll))
+    np.testing.assert_allclose(fitted.history.nll[:2, 0], alone.history.nll[:2, 0], atol=1e-3)
+    stopped = int(np.nanargmin(alone.history.nll[:, 0])) + 5
+    if both > stopped + 1:
+        assert len(set(fitted.history.nll[stopped:both, 0].tolist())) == 1
+
+
+def test_evaluation_happens_only_when_due():
+    fitted = odp.fit(SPEC, SINES, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=2))
+    assert np.isnan(fitted.history.nll[:, 0]).tolist() == [True, False, True, False]
+    assert (fitted.history.mse[[1, 3]] <= fitted.history.mse_one[[1, 3]] + 0.1).all()
+
+
+def poisoned():
+    """One series in 32 whose values overflow when squared."""
+    y = np.array(SINES.y)
+    y[5] = 1e30
+    return odp.Series(SINES.t, y, SINES.mask, SINES.static)
+
+
+def test_steps_that_are_not_finite_are_skipped_and_counted():
+    fitted = odp.fit(SPEC, poisoned(), options=OPTIONS, scaling=odp.Scaling.identity(1))
+    assert fitted.skipped.tolist() == [4], "the bad series comes once an epoch"
+    assert all(np.isfinite(x).all() for x in leaves(fitted.model))
+    assert np.isfinite(fitted.history.loss).all() and fitted.model.info["skipped_steps"] == 4
+
+
+def test_training_that_breaks_down_stops_with_a_clear_error():
+    y = np.full(SINES.y.shape, 1e30)
+    bad = odp.Series(SINES.t, y, SINES.mask, SINES.static)
+    options = dataclasses.replace(OPTIONS, max_bad_steps=3)
+    with pytest.raises(odp.TrainingError, match=r"epoch 1: 3 steps in a row.*learning_rate"):
+        odp.fit(SPEC, bad, options=options, scaling=odp.Scaling.identity(1))
+    with pytest.raises(odp.TrainingError, match="all 2 seeds"):
+        odp.fit(SPEC, bad, options=options, scaling=odp.Scaling.identity(1), seeds=[0, 1])
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_optimisers_schedules_and_clipping_reduce_a_simple_loss(optimiser, schedule):
+    options = odp.FitOptions(epochs=100, optimiser=optimiser, schedule=schedule, learning_rate=0.1, clip=1.0)
+    rule = options.transformation(1)
+    x = np.array([3.0, -2.0], np.float32)
+    state = rule.init(x)
+    with jax.numpy_dtype_promotion("standard"):
+        for _ in range(100):
+            updates, state = rule.update(2 * x, state, x)
+            x = x + np.asarray(updates)
+    assert np.abs(x).max() < 0.5
+
+
+def test_many_latent_samples_and_every_kind_of_task_train():
+    for changes in ({"split": "prefix"}, {"split": "channel"}, {"empty": 0.3, "shared": "nothing"}):
+        series = odp.data.lotka_volterra.sample(8, key=jr.key(0))
+        sampler = odp.TaskSampler(context=(1, 8), extra=(1, 8), **changes)
+        spec = SPEC.replace(missing=True) if changes.get("split") == "channel" else SPEC
+        fitted = odp.fit(spec, series, sampler=sampler, options=odp.FitOptions(epochs=2, batch_size=4, samples=3))
+        assert np.isfinite(fitted.history.loss).all()
+
+
+def test_seconds_since_1970_train_like_times_up_to_one():
+    t = np.asarray(SINES.t, np.float64)
+    unit = (t - t.min()) / (t.max() - t.min())
+    stamps = 1.7e9 + 3600.0 * unit
+    answers = []
+    for times in (unit, stamps):
+        series = odp.make_series(times, np.asarray(SINES.y))
+        model = odp.fit(SPEC, series, options=OPTIONS).model
+        posterior = model.condition(times[0, ::20], np.asarray(SINES.y)[0, ::20], key=jr.key(1))
+        answers.append(posterior.mean(times[0, ::10]))
+    np.testing.assert_allclose(*answers, atol=1e-3)
+
+
+def test_times_can_count_from_each_series_first_observation():
+    rng = np.random.default_rng(0)
+    starts = 1.7e9 + 1e6 * rng.random(32)
+    t = np.asarray(SINES.t, np.float64)
+    shifted = odp.make_series(starts[:, None] + 100 * (t - t[:, :1]), np.asarray(SINES.y))
+    scaling = odp.Scaling.fit(shifted, origin="first")
+    assert abs(scaling.t_shift) < 1e-6 and abs(scaling.t_scale - 100 * 2 * np.pi) < 1e-3
+    model = odp.fit(SPEC, shifted, scaling=scaling, options=OPTIONS).model
+    at, values = np.array([0.0, 50.0, 300.0]), [0.1, 0.5, -0.2]
+    one, other = (model.condition(s + at, values, key=jr.key(0)).mean(s + at) for s in (1.0e9, 1.8e9))
+    np.testing.assert_allclose(one, other, atol=1e-5)
+    empty = model.condition([], [], key=jr.key(0), origin=1.0e9).mean(1.0e9 + at)
+    assert np.isfinite(empty).all()
+
+
+def test_progress_bar_shows_loss_and_rate(capsys):
+    odp.fit(SPEC, SINES, options=OPTIONS, progress=True)
+    shown = capsys.readouterr().err
+    assert "training" in shown and "loss" in shown and "/s" in shown
+    odp.fit(SPEC, SINES, options=OPTIONS, progress=False)
+    assert capsys.readouterr().err == ""
