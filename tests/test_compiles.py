@@ -52,7 +52,7 @@ def test_queries_compile_once_for_each_bucket_of_times(fresh_model):
         return lambda: posterior.mean(np.linspace(-3, end, n))
 
     assert compilations(engine.decode, [ask(n) for n in range(1, 9)]) == 1
-    assert compilations(engine.decode, [ask(n) for n in range(200, 225)]) == 2, "200 is 7/8, up to 224; then 8/8"
+    assert compilations(engine.decode, [ask(n) for n in range(193, 225)]) == 1
     assert compilations(engine.decode, [ask(8, end) for end in (4.0, 5.0, 6.0, 9.0)]) == 1, "beyond the horizon: one more"
     assert compilations(engine.decode, [ask(8, end) for end in (-2.0, 0.0, 2.0)]) == 0
 

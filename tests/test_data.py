@@ -92,7 +92,7 @@ def test_make_series_takes_every_form():
     lists = odp.make_series([np.arange(3.0), np.arange(1.0), []], [np.zeros((3, 2)), np.full((1, 2), np.nan), []])
     assert (len(one), one.channels) == (1, 1) and (len(many), many.channels) == (3, 4)
     assert lists.observed.tolist() == [[True] * 3, [False] * 3, [False] * 3]
-    assert lists.t.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 0]], "padding repeats the last time"
+    assert lists.t.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 0]], "padding repeats an observed time"
     with pytest.raises(TypeError, match="single series"):
         len(jax.tree.map(lambda x: x[0], one))
 

@@ -15,8 +15,15 @@ from cases import CASES, LENGTH, ODE_CASES, infer, model, path, predict, process
 from odeprocess.process import Extent
 from odeprocess.tasks import Task
 
-every_case = pytest.mark.parametrize("case", CASES)
-every_ode_case = pytest.mark.parametrize("case", ODE_CASES)
+
+
+def over(cases):
+    """All cases; those that are no row of the variant table are left to the slow tests."""
+    marked = [pytest.param(c, marks=[] if c in odp.VARIANTS else [pytest.mark.slow]) for c in cases]
+    return pytest.mark.parametrize("case", marked)
+
+
+every_case, every_ode_case = over(CASES), over(ODE_CASES)
 seeds, counts = st.integers(0, 2**20), st.integers(0, LENGTH)
 ONE, TWO = Extent(0, 1), Extent(1, 2)
 
@@ -90,7 +97,7 @@ def test_targets_are_consistent_so_a_draw_is_one_function(case, seed, keep):
     close(jax.tree.map(lambda x: x[:keep], one), jax.tree.map(lambda x: x[:keep], other), 1e-6)
 
 
-@pytest.mark.parametrize("case", [name for name in ODE_CASES if name != "ndp, adaptive"])
+@over([name for name in ODE_CASES if name != "ndp, adaptive"])
 @given(seed=seeds)
 def test_a_longer_grid_leaves_the_shorter_one_as_it_was(case, seed):
     t, z = random_series(seed, LENGTH).t, draw(case, seed)

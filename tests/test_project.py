@@ -93,6 +93,7 @@ def test_every_public_name_can_be_had_and_unknown_ones_cannot():
         _ = odp.nonsense  # pyright: ignore
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])
 def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)

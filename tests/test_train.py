@@ -53,6 +53,7 @@ def test_the_best_epoch_is_kept_and_training_stops_when_it_stays_so():
     assert fitted.best == int(np.argmin(np.nanmin(nll, 0)))
 
 
+@pytest.mark.slow
 def test_a_stopped_seed_is_frozen_while_others_go_on():
     options = dataclasses.replace(OPTIONS, epochs=60, learning_rate=0.05, patience=5)
     fitted = odp.fit(SPEC, SINES, validation=SINES, options=options, seeds=[0, 1])
@@ -88,9 +89,7 @@ def test_training_that_breaks_down_stops_with_a_clear_error():
     y = np.full(SINES.y.shape, 1e30)
     bad = odp.Series(SINES.t, y, SINES.mask, SINES.static)
     options = dataclasses.replace(OPTIONS, max_bad_steps=3)
-    with pytest.raises(odp.TrainingError, match=r"epoch 1: 3 steps in a row.*learning_rate"):
-        odp.fit(SPEC, bad, options=options, scaling=odp.Scaling.identity(1))
-    with pytest.raises(odp.TrainingError, match="all 2 seeds"):
+    with pytest.raises(odp.TrainingError, match=r"epoch 1: 3 steps in a row.*all 2 seeds.*learning_rate"):
         odp.fit(SPEC, bad, options=options, scaling=odp.Scaling.identity(1), seeds=[0, 1])
 
 
@@ -108,8 +107,9 @@ def test_optimisers_schedules_and_clipping_reduce_a_simple_loss(optimiser, sched
     assert np.abs(x).max() < 0.5
 
 
+@pytest.mark.slow
 def test_many_latent_samples_and_every_kind_of_task_train():
-    for changes in ({"split": "prefix"}, {"split": "channel"}, {"empty": 0.3, "shared": "nothing"}):
+    for changes in ({"split": "prefix", "empty": 0.3, "shared": "nothing"}, {"split": "channel"}):
         series = odp.data.lotka_volterra.sample(8, key=jr.key(0))
         sampler = odp.TaskSampler(context=(1, 8), extra=(1, 8), **changes)
         spec = SPEC.replace(missing=True) if changes.get("split") == "channel" else SPEC

@@ -7,12 +7,13 @@ import pytest
 
 import odeprocess as odp
 
+pytestmark = pytest.mark.slow
 SINES = odp.experiments.protocol("sines")
 TEST = jax.device_get(SINES.series(20, key=jr.key(5)))
 CONTEXT = np.random.default_rng(0).permutation(100)[:10]
 
 
-@pytest.fixture(scope="module", params=["ndp", pytest.param("nd2p-l", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["ndp", "nd2p-l"])
 def trained(request):
     return SINES.fit(request.param, SINES.series(SINES.train, key=jr.key(0))).model
 

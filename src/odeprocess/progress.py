@@ -22,7 +22,7 @@ def progress_bar(total: int, what: str, *, show: bool | None = None) -> Iterator
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=total, note="", rate="")
 
         def advance(note: str) -> None:

@@ -20,7 +20,7 @@ Array = Any  # NumPy on the host (float64, user's units), JAX inside the model
 class Series(eqx.Module):
     """Observations of one series, or of a batch of them.
 
-    Padding repeats the last time and holds zeros, so that no NaN ever enters the model; `mask` tells what is real.
+    Padding repeats an observed time and holds zeros, so that no NaN ever enters the model; `mask` tells what is real.
     A point counts as observed if any of its channels is.
     """
 
@@ -137,7 +137,6 @@ def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tupl
     padded_t, padded_y = np.zeros((len(read), lengths.max())), np.full((len(read), lengths.max(), widths.pop()), np.nan)
     for i, (times, values) in enumerate(read):
         padded_t[i, : len(times)], padded_y[i, : len(times)] = times, values
-        padded_t[i, len(times) :] = times[-1] if len(times) else 0.0
     return padded_t, padded_y, lengths
 
 
@@ -168,7 +167,10 @@ def pack(t: Any, y: Any, static: np.ndarray, length: int | None = None) -> Serie
         t = xp.pad(t, ((0, 0), (0, extra)), mode="edge")
     y = xp.pad(y, ((0, 0), (0, extra), (0, 0)), constant_values=np.nan) if extra else y
     mask = ~xp.isnan(y)
-    return Series(t, xp.where(mask, y, 0.0), mask, static)
+    observed = mask.any(-1)
+    # What was not observed must not stretch the range of times: it takes the time of an observation.
+    anchor = xp.take_along_axis(t, observed.argmax(-1, keepdims=True), -1)
+    return Series(xp.where(observed, t, anchor), xp.where(mask, y, 0.0), mask, static)
 
 
 def bucket(n: int, least: int = 1) -> int:

@@ -89,6 +89,7 @@ class TaskSampler:
 
     def draw(self, series: Series, *, key: Any) -> Task:
         """One task for each series of a batch, as one step of training sees them."""
+        series = jax.tree.map(jnp.asarray, series)
         return jax.vmap(take)(series, self.select(series, key=key))
 
     def select(self, series: Series, *, key: Any) -> Selection:
@@ -126,7 +127,7 @@ class TaskSampler:
             score = score.at[jnp.argmin(jnp.where(observed, t, jnp.inf))].add(-1.0)
         order = jnp.argsort(score)
         if self.split == "prefix":
-            chosen = jnp.arange(t.shape[0]) < num_target
+            chosen = jnp.arange(t.shape[0], dtype=jnp.int32) < num_target
             order = order[jnp.argsort(jnp.where(chosen, t[order], jnp.inf), stable=True)]
         return order
 
@@ -138,9 +139,9 @@ def _between(u: Float[Array, " n"], least: int, most: int) -> Int[Array, " n"]:
 
 def take(series: Series, selection: Selection) -> Task:
     """The task that `selection` describes, for one series."""
-    i, place = selection.index, jnp.arange(selection.index.shape[0])
+    i, place = selection.index, jnp.arange(selection.index.shape[0], dtype=jnp.int32)
     points = Series(series.t[i], series.y[i], series.mask[i], series.static)
     target = points.mask & (place < selection.num_target)[:, None]
     context = points.mask & (place < selection.num_context)[:, None]
-    context = context & (jnp.arange(series.channels) != selection.hidden)[None]
+    context = context & (jnp.arange(series.channels, dtype=jnp.int32) != selection.hidden)[None]
     return Task(points, context, target)

@@ -112,7 +112,7 @@ def fit(
         >>> import jax, odeprocess as odp
         >>> series = odp.data.lines.sample(20, key=jax.random.key(0))
         >>> odp.fit("np", series, options=odp.FitOptions(epochs=1)).model
-        Model(np, 1 channel(s), 26162 parameters)
+        Model(np, 1 channel(s), 25982 parameters)
     """
     began = time.perf_counter()
     seed_array = _checked_seeds(seeds)
