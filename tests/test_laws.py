@@ -16,7 +16,6 @@ from odeprocess.process import Extent
 from odeprocess.tasks import Task
 
 
-
 def over(cases):
     """All cases; those that are no row of the variant table are left to the slow tests."""
     marked = [pytest.param(c, marks=[] if c in odp.VARIANTS else [pytest.mark.slow]) for c in cases]

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -87,7 +87,7 @@ class Model:
         folders.write(folder, self.process, self.spec, self.scaling, self.info)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls, folder: str | Path) -> "Model":
         """Reads a model that `save` wrote; its predictions are the same bit by bit.
 
         Raises:

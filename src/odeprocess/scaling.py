@@ -5,7 +5,7 @@ are standardised by channel. Noise floors are in scaled units, densities are rep
 """
 
 import dataclasses
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,13 +45,13 @@ class Scaling:
             checks.require(bool((value > 0).all()), f"`{name}` is {value}; expected numbers above 0.")
 
     @classmethod
-    def identity(cls, channels: int, static_dim: int = 0, origin: Origin = "absolute") -> Self:
+    def identity(cls, channels: int, static_dim: int = 0, origin: Origin = "absolute") -> "Scaling":
         """No scaling: the model sees what the user gave (the paper's protocols, and Bernoulli data)."""
         zeros, ones = np.zeros, np.ones
         return cls(0.0, 1.0, zeros(channels), ones(channels), zeros(static_dim), ones(static_dim), origin)
 
     @classmethod
-    def fit(cls, series: Series, *, origin: Origin = "absolute", values: bool = True) -> Self:
+    def fit(cls, series: Series, *, origin: Origin = "absolute", values: bool = True) -> "Scaling":
         """The scaling that maps training times to [0, 1] and training values to mean 0, standard deviation 1.
 
         Arguments:
@@ -111,7 +111,7 @@ class Scaling:
         return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in dataclasses.asdict(self).items()}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Self:
+    def from_json(cls, fields: dict[str, Any]) -> "Scaling":
         """The inverse of `to_json`."""
         arrays: dict[str, Any] = {k: np.asarray(v, np.float64) if isinstance(v, list) else v for k, v in fields.items()}
         return cls(**arrays)

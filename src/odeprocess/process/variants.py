@@ -14,7 +14,7 @@ Sizes are those of the paper's released code. To make a variant of your own, sta
 """
 
 import dataclasses
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import jax.random as jr
 import numpy as np
@@ -133,7 +133,7 @@ class Spec:
             decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
         return Process(inference, flow, decoder, likelihood, self.l_dim, self.z_dim)
 
-    def resolve(self, series: Series) -> Self:
+    def resolve(self, series: Series) -> "Spec":
         """This spec with everything that was left open taken from scaled training series."""
         mask, observed = np.asarray(series.mask), np.asarray(series.observed)
         partial = bool((mask.any(-1) & ~mask.all(-1)).any())
@@ -158,7 +158,7 @@ class Spec:
         missing = partial if self.missing is None else self.missing
         return self.replace(**found, missing=missing, t0=t0, horizon=horizon)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> "Spec":
         """A copy with some fields changed."""
         unknown = set(changes) - {f.name for f in dataclasses.fields(self)}
         checks.require(
@@ -173,7 +173,7 @@ class Spec:
         return {**dataclasses.asdict(self), "solver": {"kind": name, **dataclasses.asdict(self.solver)}}  # type: ignore
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Self:
+    def from_json(cls, fields: dict[str, Any]) -> "Spec":
         """The inverse of `to_json`."""
         solver = dict(fields["solver"])
         return cls(**{**fields, "solver": SOLVERS[solver.pop("kind")](**solver)})
