@@ -47,7 +47,7 @@ def train(console: Console) -> tuple[dict[str, odp.Fit], dict[str, dict]]:
 
 def show(console: Console, summary: dict[str, dict]) -> None:
     """Prints the table."""
-    table = Table(title=f"Sines: error on fresh series given 10 observations, {sines.epochs} epochs, {len(SEEDS)} seeds")
+    table = Table(title=f"Sines, {sines.epochs} epochs, {len(SEEDS)} seeds: error given 10 observations")
     for column in ("model", "parameters", "MSE × 100", "paper", "compile", "train"):
         table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
     for name, paper in zip(ROWS, ("5.93 ± 0.96", "2.09 ± 0.12"), strict=True):

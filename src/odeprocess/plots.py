@@ -57,7 +57,17 @@ def plot_posterior(
     if truth is not None:
         ax.plot(t, truth, color=TRUTH, linewidth=1.4, linestyle=(0, (4, 2)), label=name("truth"))
     at, seen = posterior.record.observations()
-    ax.plot(at, seen[:, channel], "o", color=INK, markersize=4.5, markeredgecolor="white", zorder=5, label=name("observations"))
+    ax.plot(
+        at,
+        seen[:, channel],
+        "o",
+        color=INK,
+        markersize=4.5,
+        markeredgecolor="white",
+        zorder=5,
+        clip_on=False,
+        label=name("observations"),
+    )
     ax.spines[["top", "right"]].set_visible(False)
     ax.set(xlim=(t.min(), t.max()), xlabel="time")
     return ax

@@ -159,7 +159,7 @@ def read_static(static: Any, count: int, expected: int | None = None, *, single:
 
 def pack(t: Any, y: Any, static: np.ndarray, length: int | None = None) -> Series:
     """Series from checked arrays, padded at the end to `length` points; NaN values become zeros under the mask."""
-    xp = jnp if checks.is_traced(t, y) else np
+    xp: Any = jnp if checks.is_traced(t, y) else np
     extra = max(1, t.shape[1] if length is None else length) - t.shape[1]
     if extra and t.shape[1] == 0:
         t = np.zeros((t.shape[0], extra))
