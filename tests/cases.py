@@ -20,7 +20,7 @@ def small(name: str, **changes: Any) -> odp.Spec:
 
 CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
     "ndp, missing channels": small("ndp", missing=True),
-    "ndp, first observation": small("ndp", initial="first"),
+    "ndp, first observation": small("ndp", initial="first", missing=True),
     "ndp, bernoulli": small("ndp", likelihood="bernoulli"),
     "ndp, shared noise": small("ndp", noise="shared"),
     "ndp, fixed noise": small("ndp", noise="fixed", noise_std=0.2),

@@ -11,17 +11,21 @@ from odeprocess import engine
 KEY, NAN, INF = jr.key(0), float("nan"), float("inf")
 
 CONTEXTS = {
-    "a NaN time": (([0.0, NAN], [1.0, 2.0]), "1 NaN or infinite time.*index 1.*drop those rows"),
+    "a NaN time": (([0.0, NAN], [1.0, 2.0]), "1 NaN or infinite time.*index 1.*drop those"),
     "an infinite time": (([0.0, INF], [1.0, 2.0]), "NaN or infinite time"),
     "an infinite value": (([0.0, 1.0], [1.0, INF]), "infinite at index.*NaN for a missing one"),
-    "too few values": (([0.0, 1.0], [1.0]), r"shape \(1, 2\) but `y` has shape \(1, 1, 1\)"),
+    "too few values": (([0.0, 1.0], [1.0]), r"`t` has shape \(2,\) but `y` has shape \(1,\)"),
     "too many channels": (([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]]), "2 channel.*the model has 1"),
     "times in three dimensions": ((np.zeros((2, 2, 2)), np.zeros((2, 2, 2))), "`t` has 3 dimensions"),
     "words": ((["now"], [1.0]), "could not be read as numbers"),
-    "ragged numbers": (([0.0, [1.0, 2.0]], [1.0, 2.0]), "could not be read as numbers.*list of arrays"),
+    "ragged numbers": (([0.0, [1.0, 2.0]], [1.0, 2.0]), "rows of different lengths.*list with an array for each"),
     "a NaN time in a batch": (([[0.0], [1.0, NAN]], [[1.0], [1.0, 2.0]]), "`t` of series 1 holds 1 NaN"),
     "fewer series of values": (([[0.0], [1.0]], [[1.0]]), "`t` holds 2 series but `y` holds 1"),
     "lengths that differ in a batch": (([[0.0], [1.0, 2.0]], [[1.0], [1.0]]), "of series 1"),
+    "dates": ((np.array(["2020-01-01"], "datetime64[D]"), [1.0]), "dates.*timedelta64"),
+    "nothing for a value": (([0.0, 1.0], [1.0, None]), "NaN for what is missing"),
+    "a number for a batch": (([[0.0], [1.0]], 3.0), "list with an array for each series"),
+    "values beyond all scales": (([0.0], [1e300]), "too large"),
     "complex numbers": (([0.0], [1j]), "could not be read as numbers"),
 }
 
@@ -30,6 +34,8 @@ QUERIES = {
     "times of a batch": (lambda p: p.mean(np.zeros((2, 3))), r"`times` has shape \(2, 3\); expected \[m\]"),
     "no draws": (lambda p: p.sample([0.0], 0), "`n` is 0; expected a whole number above 0"),
     "half a draw": (lambda p: p.sample([0.0], 2.5), "`n` is 2.5"),
+    "ragged times": (lambda p: p.mean([[0.0], [1.0, 2.0]]), "rows of different lengths"),
+    "no quantiles": (lambda p: p.quantile([0.0], []), "`q` is \\[\\]"),
     "a quantile of 0": (lambda p: p.quantile([0.0], 0.0), "between 0 and 1"),
     "a level of 90": (lambda p: p.interval([0.0], 90), "0 < level < 1"),
     "an unknown kind": (lambda p: p.std([0.0], of="everything"), "`of` is 'everything'"),
@@ -71,8 +77,12 @@ def test_static_covariates_and_missing_channels_are_checked(two_channel_model, s
     with pytest.raises(ValueError, match="NaN or infinite values; fill them in"):
         two_channel_model.condition(t, y, key=KEY, static=[1.0, NAN])
     complete = odp.fit("np", odp.data.lotka_volterra.sample(4, key=KEY), options=odp.FitOptions(epochs=1, batch_size=4)).model
-    with pytest.raises(ValueError, match=r"lacks a channel at index \(0, 1\).*missing=True"):
+    with pytest.raises(ValueError, match=r"lacks a channel at index 1,.*missing=True"):
         complete.condition(t, [[1.0, 0.5], [NAN, 0.6]], key=KEY)
+    with pytest.raises(ValueError, match="Leave `static` out"):
+        sines_model.condition([0.0], [0.0], key=KEY, static=[1.0])
+    hidden = np.ma.array([1.0, 2.0, 99.0], mask=[0, 0, 1])
+    assert odp.make_series(np.arange(3), hidden).mask[0, :, 0].tolist() == [True, True, False]
     with pytest.raises(ValueError, match="expected one random key"):
         sines_model.condition([0.0], [0.0], key=3)
 
@@ -96,11 +106,11 @@ FITS = {
     "an unknown option": (lambda: odp.variant("ndp", width=3), "Unknown option.*'width'.*h_dim"),
     "l larger than z": (lambda: odp.variant("ndp", l_dim=99), "l_dim ≤ z_dim"),
     "an odd second order": (
-        lambda: odp.variant("nd2p", l_dim=3, channels=1, static_dim=0, missing=False, t0=0.0, horizon=1.0).build(key=KEY),
+        lambda: odp.variant("nd2p", l_dim=3),
         "even number",
     ),
     "a spec with gaps": (lambda: odp.variant("ndp").build(key=KEY), "`fit` sets them from the data"),
-    "no floor": (lambda: odp.fit(odp.variant("ndp", latent_floor=0.0), series()), "`latent_floor` is 0.0"),
+    "no floor": (lambda: odp.variant("ndp", latent_floor=0.0), "`latent_floor` is 0.0"),
     "no series": (lambda: odp.make_series(np.zeros((0, 3)), np.zeros((0, 3))), "no series"),
     "a row of covariates missing": (
         lambda: odp.make_series([[0.0], [1.0]], [[0.0], [1.0]], [[1.0]]),
@@ -113,8 +123,26 @@ FITS = {
     "no dynamics to solve": (lambda: _np_model().with_solver(odp.Grid()), "nothing to solve"),
     "validation of other channels": (
         lambda: odp.fit("np", series(), validation=series(y=np.ones((2, 3, 2)), mask=np.ones((2, 3, 2), bool))),
-        "`y` of `validation` has 2 channel",
+        "scaling is for 1 channel",
     ),
+    "options as a dict": (lambda: odp.fit("np", series(), options={"epochs": 3}), "expected FitOptions"),
+    "a sampler by name": (lambda: odp.fit("np", series(), sampler="prefix"), "expected a TaskSampler"),
+    "a scaling by name": (lambda: odp.fit("np", series(), scaling="first"), "see also `origin`"),
+    "a scaling for other channels": (lambda: odp.fit("np", series(), scaling=odp.Scaling.identity(3)), "for 3 channel"),
+    "a key for a seed": (lambda: odp.fit("np", series(), seeds=KEY), "expected a whole number"),
+    "a negative seed": (lambda: odp.fit("np", series(), seeds=-1), "from 0"),
+    "a solver by name": (lambda: odp.variant("ndp", solver="rk4"), "expected Grid"),
+    "the class of a solver": (lambda: odp.variant("ndp", solver=odp.Grid), "made with its options"),
+    "an unknown noise": (lambda: odp.variant("ndp", noise="fixd"), "`noise` is 'fixd'"),
+    "a negative horizon": (lambda: odp.variant("ndp", horizon=-1.0), "`horizon` is -1.0"),
+    "a negative floor": (lambda: odp.variant("ndp", noise_floor=-1.0), "`noise_floor`"),
+    "one channel to hide": (lambda: odp.fit("np", series(), sampler=odp.TaskSampler(split="channel")), "the series have one"),
+    "a first observation not given": (lambda: odp.fit(odp.variant("ndp", initial="first"), series()), "first_point=True"),
+    "probabilities of 7": (
+        lambda: odp.fit(odp.variant("np", likelihood="bernoulli"), series(y=np.full((2, 3, 1), 7.0))),
+        "from 0 to 1",
+    ),
+    "values beyond all scales": (lambda: odp.fit("np", odp.make_series([0.0, 1.0], [1e300, -1e300])), "rescaled by hand"),
 }
 
 

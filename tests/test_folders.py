@@ -13,6 +13,7 @@ import pytest
 
 import odeprocess as odp
 from cases import model
+from odeprocess.folders import _card_digest
 
 SAVER = """
 import sys
@@ -71,10 +72,14 @@ def test_saving_again_replaces_and_leaves_nothing_behind(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def edited(change):
+def edited(change, sign=True):
+    """A change of the card, with its checksum made right again so that later checks are reached."""
+
     def damage(folder: Path):
         card = json.loads((folder / "model.json").read_text())
         change(card)
+        if sign:
+            card["sha256"] = _card_digest(card)
         (folder / "model.json").write_text(json.dumps(card))
 
     return damage
@@ -95,6 +100,7 @@ def foreign_weights(folder: Path):
     model("np").save(other)
     card = json.loads((folder / "model.json").read_text())
     card["weights"] = json.loads((other / "model.json").read_text())["weights"]
+    card["sha256"] = _card_digest(card)
     (folder / "model.json").write_text(json.dumps(card))
     (folder / weights(other).name).write_bytes(weights(other).read_bytes())
 
@@ -108,6 +114,7 @@ DAMAGES = {
     "card not text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "not JSON"),
     "card of another program": (lambda f: (f / "model.json").write_text('{"model": 1}'), "not written by odeprocess"),
     "card that is a list": (lambda f: (f / "model.json").write_text("[]"), "not written by odeprocess"),
+    "scaling edited by hand": (edited(lambda c: c["scaling"].update(t_scale=9.0), sign=False), "edited: its checksum"),
     "newer format": (edited(lambda c: c.update(format=99, version="9.0")), "odeprocess 9.0 in format 99.*newer odeprocess"),
     "no format": (edited(lambda c: c.pop("format")), "format is None"),
     "spec missing": (edited(lambda c: c.pop("spec")), "damaged: KeyError"),
@@ -125,6 +132,16 @@ def test_damaged_folders_are_refused_with_a_reason(kind, tmp_path):
     damage(folder)
     with pytest.raises(ValueError, match=message):
         odp.load(folder)
+
+
+def test_what_could_not_be_loaded_again_is_not_saved(tmp_path):
+    other = odp.Model(model("nd2p").process, model("ndp").spec, model("ndp").scaling)
+    with pytest.raises(ValueError, match="not what its spec builds"):
+        other.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(ValueError, match="is a file"):
+        model("ndp").save(tmp_path / "taken")
 
 
 def test_no_model_at_all_is_said_plainly(tmp_path):

@@ -41,8 +41,11 @@ def test_a_series_of_a_batch_has_the_same_draws_alone(sines_model):
         np.testing.assert_allclose(batch[i].sample(TIMES, 5), batch.sample(TIMES, 5)[i], atol=1e-5)
     np.testing.assert_array_equal(batch[1].observations[0], T[:2])
     assert batch[-1].observations[1].shape == (0, 1)
-    with pytest.raises(IndexError):
+    assert len(batch) == 3
+    with pytest.raises(IndexError, match="There are 3 series"):
         batch[3]
+    with pytest.raises(TypeError, match="number of a series"):
+        batch[0:2]  # pyright: ignore
 
 
 @given(n=st.sampled_from([1, 5, 40]), m=st.sampled_from([1, 5, 40]))
@@ -66,7 +69,8 @@ def test_functions_are_consistent_at_any_times(posterior):
     np.testing.assert_allclose(functions[2](TIMES)[0], functions(TIMES)[2], atol=1e-5)
     np.testing.assert_allclose(functions(TIMES[::-1]), functions(TIMES)[:, ::-1], atol=1e-5)
     np.testing.assert_allclose(functions(TIMES), posterior.sample(TIMES, 6, of="function"), atol=1e-6)
-    assert [f(0.0).shape for f in functions] == [(1, 1, 1)] * 6
+    assert [f(0.0).shape for f in functions] == [(1, 1, 1)] * 6 and functions[1:4](0.0).shape == (3, 1, 1)
+    assert repr(functions) == "Functions(6 draws of one series)"
 
 
 def test_moments_and_quantiles_agree_with_many_samples(sines_model):
@@ -115,11 +119,15 @@ def test_log_prob_is_in_the_users_units(sines_model):
     np.testing.assert_allclose(two, one - 2 * np.log(factor), atol=1e-3)
 
 
-def test_importance_and_plain_sampling_agree_given_enough_draws(posterior):
-    t, y = np.array([0.2, 1.1]), np.array([0.2, 0.7])
+def test_importance_and_plain_sampling_agree_given_enough_draws(sines_model):
+    posterior = sines_model.condition([-3.0], [0.1], key=KEY)
+    t = np.linspace(-2, 2, 12)
+    y = 0.5 * np.sin(t)
     plain = posterior.log_prob(t, y, 20_000)
     weighted = posterior.log_prob(t, y, 20_000, method="importance")
-    assert abs(plain - weighted) < 0.1
+    informed = posterior.update(t, y).log_prob(t, y, 20_000)
+    assert abs(plain - weighted) < 0.3
+    assert abs(informed - plain) > 1.0, "without the weights the proposal itself would be scored"
 
 
 def test_missing_values_do_not_count(two_channel_model):
@@ -169,6 +177,47 @@ def test_posteriors_are_differentiable(sines_model):
     np.testing.assert_allclose(slope[0], (ends[1] - ends[0]) / 0.02, rtol=0.05, atol=0.02)
 
 
+def test_traced_values_leave_large_times_exact():
+    rng = np.random.default_rng(0)
+    stamps = 1.7e9 + np.sort(rng.uniform(0, 1000, (8, 12)), -1)
+    series = odp.make_series(stamps, np.sin(stamps / 200))
+    spec = odp.variant("ndp", r_dim=16, z_dim=12, l_dim=4, h_dim=16, noise_floor=0.02)
+    model = odp.fit(spec, series, options=odp.FitOptions(epochs=2)).model
+    t, y = stamps[0, :3], np.array([0.1, 0.2, 0.3])
+
+    def answer(y):
+        return model.condition(t, y, key=KEY).mean(stamps[0], 8)
+
+    np.testing.assert_allclose(jax.jit(answer)(jnp.asarray(y, jnp.float32)), answer(y), atol=1e-3)
+    assert model.condition(key=KEY).log_prob([], []) == 0.0
+    assert model.condition([t, []], [y, []], key=KEY).log_prob([t, []], [y, []])[1] == 0.0
+
+
+def test_gradients_of_every_summary_are_numeric_ones(sines_model):
+    step, y = 2e-2, np.array(Y)
+    for name in ("std", "interval", "log_prob"):
+
+        def answer(y, name=name):
+            posterior = sines_model.condition(T, y, key=KEY, draws=16)
+            if name == "log_prob":
+                return posterior.log_prob([0.3, 1.0], [0.1, 0.5])
+            found = posterior.std([0.3]) if name == "std" else posterior.interval([0.3], 0.8)[1]
+            return found[0, 0]
+
+        gradient = jax.grad(answer)(jnp.asarray(y, jnp.float32))
+        numeric = [(answer(y + step * e) - answer(y - step * e)) / (2 * step) for e in np.eye(3)]
+        np.testing.assert_allclose(gradient, numeric, rtol=0.1, atol=0.02, err_msg=name)
+
+
+def test_targets_may_lack_channels_whatever_the_encoder_takes():
+    series = odp.data.lotka_volterra.sample(4, key=KEY)
+    model = odp.fit("np", series, options=odp.FitOptions(epochs=1, batch_size=4)).model
+    posterior = model.condition([0.1], [[1.0, 0.5]], key=KEY)
+    assert np.isfinite(posterior.log_prob([0.5], [[np.nan, 0.3]]))
+    with pytest.raises(ValueError, match="lacks a channel"):
+        posterior.log_prob([0.5], [[np.nan, 0.3]], method="importance")
+
+
 def test_traced_times_outside_the_horizon_are_an_error_not_a_number(sines_model):
     with pytest.raises(Exception, match="did not reach every time"):
         jax.block_until_ready(jax.jit(lambda t: sines_model.condition(T, Y, key=KEY).mean(t))(jnp.asarray([40.0])))
@@ -180,6 +229,9 @@ def test_a_failed_solver_is_reported_by_series(sines_model):
     with pytest.warns(odp.SolverWarning, match=r"2 of 2 series: 0 \(\d+% of its results\), 1"):
         mean = batch.mean(TIMES)
     assert np.isnan(mean).any()
+    with pytest.warns(odp.SolverWarning) as caught:
+        batch.std(TIMES)
+    assert caught[0].filename == __file__, "the warning points at the line that asked"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isfinite(sines_model.with_solver(odp.Adaptive()).condition(T, Y, key=KEY).mean(TIMES)).all()

@@ -24,7 +24,7 @@ process.decoder process.likelihood process.core process.variants process
 objectives metrics
 engine record functions posterior
 folders model diagnostics
-optimise epoch train
+optimise epoch prepare train
 plots
 experiments.protocol experiments
 """.split()

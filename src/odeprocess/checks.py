@@ -35,25 +35,35 @@ def positive(name: str, value: Any, *, integer: bool = False) -> None:
 
 
 def as_array(name: str, value: Any) -> Any:
-    """`value` as a float64 NumPy array, or untouched where it is traced."""
+    """`value` as a float64 NumPy array, or untouched where it is traced; what a masked array hides becomes NaN."""
     if is_traced(value):
         return value
     try:
+        if isinstance(value, np.ma.MaskedArray):
+            value = np.ma.filled(value.astype(np.float64), np.nan)
         array = np.asarray(value)
-        if array.dtype == object or array.dtype.kind not in "fiub":
+        if array.dtype.kind not in "fiub":
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"`{name}` could not be read as numbers (got {_describe(value)}). Expected an array of numbers; "
-            "for several series of different lengths pass a list of arrays, one a series."
-        ) from None
+        raise ValueError(f"`{name}` could not be read as numbers: got {_describe(value)}") from None
 
 
 def _describe(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    return f"a {type(value).__name__}" + (f" of length {len(value)}" if hasattr(value, "__len__") else "")
+    try:
+        kind = np.asarray(value).dtype.kind
+    except (TypeError, ValueError):
+        return "rows of different lengths. Expected one array; several series go in as a list with an array for each."
+    if kind in "mM":
+        return "dates. Turn them into numbers first, for example days: (t - t[0]) / np.timedelta64(1, 'D')."
+    if kind == "O":
+        return f"a {type(value).__name__} with something else inside. Expected numbers, with NaN for what is missing."
+    return f"a {type(value).__name__} of {np.asarray(value).dtype}. Expected numbers."
+
+
+def instance(name: str, value: Any, kind: type, example: str) -> None:
+    """Raises unless `value` is a `kind`."""
+    require(isinstance(value, kind), f"`{name}` is {value!r}; expected {example}.")
 
 
 def finite_times(name: str, t: Any, where: str = "") -> None:
@@ -65,13 +75,8 @@ def finite_times(name: str, t: Any, where: str = "") -> None:
         first = ", ".join(str(tuple(map(int, i)) if len(i) > 1 else int(i[0])) for i in bad[:3])
         raise ValueError(
             f"`{name}`{where} holds {len(bad)} NaN or infinite time(s), first at index {first}. Every time must be finite: "
-            "drop those rows, or pass series of different lengths as a list of arrays."
+            "drop those; series of different lengths go in as a list of arrays."
         )
-
-
-def bounds(t: Any) -> tuple[float, float]:
-    """The least and greatest of concrete scaled times; (0, 0) stands for what cannot be known of traced ones."""
-    return (0.0, 0.0) if is_traced(t) or t.size == 0 else (float(t.min()), float(t.max()))
 
 
 def finite_values(y: Any, where: str = "") -> None:

@@ -54,7 +54,7 @@ def solver_error(posterior: Posterior, times: Any, n: int | None = None) -> Solv
     exact = eqx.tree_at(lambda p: p.flow, posterior.process, dataclasses.replace(flow, solver=TIGHT))
     with jax.enable_x64(True):
         exact = jax.tree.map(lambda x: np.asarray(x, np.float64), exact)
-        predicted, ok = engine.decode(exact, z, np.asarray(t, np.float64), flow.extent(t.min(), t.max()))
+        predicted, ok = engine.decode(exact, z, np.asarray(t, np.float64), flow.extent(float(t.min()), float(t.max())))
         mean = np.asarray(reported(predicted.mean, ok, "reach every time, even at tight tolerances,"))
     error = np.abs(got - record.squeeze(record.scaling.values_to_user(mean))).max(-3)
     stds = [posterior.std(times, n, of=of) for of in ("observations", "function")]

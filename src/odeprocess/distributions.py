@@ -85,8 +85,12 @@ class Normal(AbstractDistribution):
             return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
         steps = 26 if self.loc.dtype == jnp.float32 else 55
-        low, high = jax.lax.fori_loop(0, steps, halve, (low, high))
-        return 0.5 * (low + high)
+        low, high = jax.lax.stop_gradient(jax.lax.fori_loop(0, steps, halve, (low, high)))
+        found = 0.5 * (low + high)
+        # Zero in value; its gradient is the implicit one, dx = −dF(x) / f(x).
+        below = ndtr((found[None] - self.loc) / self.scale).mean(0)
+        density = jax.lax.stop_gradient(jnp.exp(self.log_prob(found[None])).mean(0))
+        return found - (below - jax.lax.stop_gradient(below)) / density
 
 
 class Bernoulli(AbstractDistribution):
@@ -107,7 +111,13 @@ class Bernoulli(AbstractDistribution):
         return y * jax.nn.log_sigmoid(self.logits) + (1.0 - y) * jax.nn.log_sigmoid(-self.logits)
 
     def sample(self, key):
-        return jr.bernoulli(key, self.mean).astype(self.logits.dtype)
+        return self._unless_unknown(jr.bernoulli(key, self.mean).astype(self.logits.dtype), self.logits)
 
     def mixture_quantile(self, q):
-        return (self.mean.mean(0) > 1.0 - q).astype(self.logits.dtype)
+        mean = self.mean.mean(0)
+        return self._unless_unknown((mean > 1.0 - q).astype(self.logits.dtype), mean)
+
+    @staticmethod
+    def _unless_unknown(value, parameter):
+        """NaN in, NaN out, as for numbers: comparisons would make it 0."""
+        return jnp.where(jnp.isnan(parameter), jnp.nan, value)

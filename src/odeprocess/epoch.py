@@ -48,7 +48,7 @@ class Report(eqx.Module):
 class Plan:
     """What is fixed when an epoch is compiled."""
 
-    options: FitOptions
+    options: FitOptions  # with `epochs` as far as the schedule depends on it
     sampler: TaskSampler
     steps: int
     batch: int
@@ -73,7 +73,8 @@ def run_epoch(
 
 
 def _epoch(plan, state, key, epoch, series, validation):
-    train_key, score_key = jr.split(jr.fold_in(key, epoch))
+    epoch_key, score_key = jr.split(key)
+    train_key = jr.fold_in(epoch_key, epoch)  # scores use the same draws every epoch, to be compared on equal terms
     optimiser = plan.options.transformation(plan.steps)
 
     def step(carry, drawn):
@@ -95,7 +96,7 @@ def _epoch(plan, state, key, epoch, series, validation):
     (process, opt_state, skipped, bad), losses = jax.lax.scan(step, carry, _draw(plan, train_key, series, state.process.z_dim))
     finite = jnp.isfinite(losses)
     loss = jnp.where(finite, losses, 0.0).sum() / jnp.maximum(finite.sum(dtype=losses.dtype), 1.0)
-    loss = jnp.where(finite.any(), loss, jnp.nan)
+    loss = jnp.where(finite.any() & ~state.stopped, loss, jnp.nan)
     state = dataclasses.replace(state, process=process, optimiser=opt_state, skipped=skipped, bad_in_a_row=bad)
     if validation is None:
         nothing = jnp.full((), jnp.nan, loss.dtype)
@@ -120,13 +121,19 @@ def _loss(process, tasks, noise, extent):
 def _evaluated(plan, state, loss, key, done, validation):
     options = plan.options
 
+    # A series may have gone whole into the context; it then has nothing left to be scored on.
+    scored = (validation.target & ~validation.context).any((1, 2))
+
     def scores(process):
-        found = score_all(process, validation, draws=options.validation_draws, key=key, extent=plan.validation_extent)
-        return jax.tree.map(jnp.mean, found)
+        found = score_all(
+            process, validation, draws=options.validation_draws, key=key, extent=plan.validation_extent, exclude_context=True
+        )
+        return jax.tree.map(lambda x: jnp.where(scored, x, 0.0).sum() / scored.sum(dtype=x.dtype), found)
 
     nothing = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), jax.eval_shape(scores, state.process))
     # `done` is the same for all seeds, so this stays a branch under vmap and an epoch that is not due costs nothing.
-    found = jax.lax.cond(done % options.evaluate_every == 0, scores, lambda _: nothing, state.process)
+    due = done % options.evaluate_every == 0
+    found = jax.lax.cond(due, scores, lambda _: nothing, state.process)
     better = ~state.stopped & (found.nll < state.best_score)
     stopped = state.stopped
     state = dataclasses.replace(
@@ -136,7 +143,7 @@ def _evaluated(plan, state, loss, key, done, validation):
         best_epoch=jnp.where(better, done, state.best_epoch),
     )
     if options.patience is not None:
-        stopped = stopped | (done - state.best_epoch >= options.patience)
+        stopped = stopped | (due & (done - state.best_epoch >= options.patience))
     return dataclasses.replace(state, stopped=stopped), Report(loss, found)
 
 

@@ -7,7 +7,6 @@ atomic step. A kill at any moment, or a full disk, leaves the model that was the
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ CARD = "model.json"
 def write(folder: str | Path, process: Process, spec: Spec, scaling: Scaling, info: dict[str, Any]) -> None:
     """Writes a model to `folder`, which is made if it is not there."""
     folder = Path(folder)
+    _check_rebuildable(process, spec)
+    checks.require(not folder.exists() or folder.is_dir(), f"{folder} is a file; expected a folder, or a name that is free.")
     folder.mkdir(parents=True, exist_ok=True)
     weights = save_weights({name: np.asarray(x) for name, x in _named(process).items()})
     digest = hashlib.sha256(weights).hexdigest()
@@ -41,18 +42,22 @@ def write(folder: str | Path, process: Process, spec: Spec, scaling: Scaling, in
         "scaling": scaling.to_json(),
         "info": info,
     }
+    card["sha256"] = _card_digest(card)
     text = json.dumps(card, indent=2, allow_nan=False).encode()
     _replace(folder / card["weights"]["file"], weights)
     _replace(folder / CARD, text)
-    for old in folder.glob("weights-*.safetensors"):
-        if old.name != card["weights"]["file"]:
-            old.unlink(missing_ok=True)
+    for pattern in ("weights-*.safetensors", f".{CARD}.*", ".weights-*.safetensors.*"):  # of older saves, or of killed ones
+        for old in folder.glob(pattern):
+            if old.name != card["weights"]["file"]:
+                old.unlink(missing_ok=True)
 
 
 def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any]]:
     """Reads what `write` wrote, and refuses anything else with a message that says why."""
     folder = Path(folder)
     card = _card(folder)
+    if not (folder / str(card.get("weights", {}).get("file"))).exists():
+        card = _card(folder)  # another process may have saved a newer model since the first look
     again = f"Save the model again, or fetch a sound copy of {folder}."
     try:
         spec, scaling = Spec.from_json(card["spec"]), Scaling.from_json(card["scaling"])
@@ -90,11 +95,29 @@ def _card(folder: Path) -> dict[str, Any]:
     if not isinstance(made, int):
         raise ValueError(f"{path} is damaged: its format is {made!r}. Save the model again, or fetch a sound copy.")
     checks.require(
+        made > FORMAT or card.get("sha256") == _card_digest(card),
+        f"{path} is damaged or was edited: its checksum is wrong. Save the model again, or fetch a sound copy.",
+    )
+    checks.require(
         made <= FORMAT,
         f"{folder} was written by odeprocess {card.get('version')} in format {made}; this is {__version__}, which reads "
         f"up to format {FORMAT}. Install a newer odeprocess.",
     )
     return card
+
+
+def _card_digest(card: dict[str, Any]) -> str:
+    content = {key: value for key, value in card.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _check_rebuildable(process: Process, spec: Spec) -> None:
+    like = jax.eval_shape(lambda: spec.build(key=jr.key(0)))
+    checks.require(
+        jax.tree.structure(process) == jax.tree.structure(like),
+        "This process is not what its spec builds, so it could not be loaded again: parts that were put in by hand cannot be "
+        "saved this way. Keep its arrays with equinox.tree_serialise_leaves instead.",
+    )
 
 
 def _named(process: Process) -> dict[str, Any]:
@@ -117,15 +140,15 @@ def _filled(spec: Spec, weights: dict[str, np.ndarray]) -> Process:
 
 def _replace(path: Path, content: bytes) -> None:
     """Writes `content` beside `path`, makes sure it is on disk, then moves it into place."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:

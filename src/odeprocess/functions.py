@@ -1,7 +1,9 @@
 """Draws as functions of time, and the report when a solver could not reach a time."""
 
 import dataclasses
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +13,7 @@ import numpy as np
 
 from . import checks, engine
 from .distributions import AbstractDistribution
-from .process import Process
+from .process import Extent, Process
 from .record import Record
 from .series import bucket
 
@@ -31,31 +33,54 @@ class Functions:
     record: Record
     z: Any
 
+    def __repr__(self) -> str:
+        return f"Functions({len(self)} draws of {'one series' if self.record.single else f'{len(self.record)} series'})"
+
     def __len__(self) -> int:
         return self.z.shape[1]
 
-    def __getitem__(self, index: int) -> "Functions":
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"There are {len(self)} draws; got index {index}.")
-        i = index % len(self)
-        return dataclasses.replace(self, z=self.z[:, i : i + 1])
+    def __getitem__(self, index: int | slice) -> "Functions":
+        """Some of the draws; the axis of draws stays, so that one draw is called like many."""
+        return dataclasses.replace(self, z=self.z[:, picked(index, len(self), "draws")])
 
     def __call__(self, times: Any) -> Any:
         """The trajectories at `times`, without measurement noise, in the user's units."""
         t = self.record.query(times)
-        predicted = evaluate(self.process, self.record, self.z, t)
+        predicted, _ = evaluate(self.process, self.record, self.z, t)
         return self.record.squeeze(self.record.scaling.values_to_user(predicted.mean[..., : t.shape[-1], :]))
 
 
-def evaluate(process: Process, record: Record, z: Any, t: Any) -> AbstractDistribution:
-    """Decodes draws `z [series, n, z]` at the user's times `t [series, m]`, padded to a bucket of times."""
+def picked(index: int | slice, count: int, of: str) -> slice:
+    """An index as a slice, checked."""
+    if isinstance(index, slice):
+        return index
+    if not -count <= index < count:
+        raise IndexError(f"There are {count} {of}; got index {index}.")
+    return slice(index % count, index % count + 1)
+
+
+def extent_for(process: Process, t: Any, observed: Any = None) -> Extent:
+    """How far to integrate for scaled times; one horizon for traced ones, whose values cannot be known."""
+    if checks.is_traced(t, observed):
+        return Extent()
+    t = t if observed is None else t[observed]
+    return process.flow.extent(float(t.min()), float(t.max())) if t.size else Extent()
+
+
+def evaluate(process: Process, record: Record, z: Any, t: Any) -> tuple[AbstractDistribution, bool]:
+    """Decodes draws `z [series, n, z]` at the user's times `t [series, m]`, padded to a bucket of times.
+
+    Also whether the solver reached them all (as far as that can be known).
+    """
     scaled = record.scaled_query(t)
-    extent = process.flow.extent(*checks.bounds(scaled))
+    extent = extent_for(process, scaled)
     if not checks.is_traced(scaled):
         missing = bucket(t.shape[1], least=8) - t.shape[1]
         scaled = np.pad(scaled, ((0, 0), (0, missing)), mode="edge" if t.shape[1] else "constant")
     predicted, ok = engine.decode(process, z, scaled.astype(jnp.result_type(float)), extent)
-    return reported(predicted, ok, "reach every time asked for")
+    if t.shape[1] == 0:
+        ok = jnp.ones_like(ok)
+    return reported(predicted, ok, "reach every time that was asked"), checks.is_traced(ok) or bool(np.asarray(ok).all())
 
 
 def reported(values: Any, ok: Any, what: str) -> Any:
@@ -72,10 +97,18 @@ def reported(values: Any, ok: Any, what: str) -> Any:
     warnings.warn(
         f"The solver did not {what} for {len(bad)} of {len(ok)} series: {listed}. Those results are NaN. {advice}",
         SolverWarning,
-        stacklevel=4,
+        stacklevel=_depth_of_user(),
     )
 
     def blank(x):
         return jnp.where(ok.reshape(ok.shape + (1,) * (x.ndim - ok.ndim)), x, jnp.nan)
 
     return jax.tree.map(blank, values)
+
+
+def _depth_of_user() -> int:
+    """How many frames up the caller of this package is, so that a warning points at a line of the user's."""
+    frame, depth, here = sys._getframe(1), 1, str(Path(__file__).parent)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -57,10 +57,21 @@ def score(
     )
 
 
-def score_all(process: Process, tasks: Task, *, draws: int, key: Any, extent: Extent = Extent(), chunk: int = 64) -> Scores:
+def score_all(
+    process: Process,
+    tasks: Task,
+    *,
+    draws: int,
+    key: Any,
+    extent: Extent = Extent(),
+    exclude_context: bool = False,
+    chunk: int = 64,
+) -> Scores:
     """Scores of many tasks, each with draws of its own, in chunks so that memory stays bounded."""
     keys = jr.split(key, tasks.context.shape[0])
     chunk = min(chunk, keys.shape[0])
     return jax.lax.map(
-        lambda pair: score(process, pair[0], draws=draws, key=pair[1], extent=extent), (tasks, keys), batch_size=chunk
+        lambda pair: score(process, pair[0], draws=draws, key=pair[1], extent=extent, exclude_context=exclude_context),
+        (tasks, keys),
+        batch_size=chunk,
     )

@@ -52,8 +52,8 @@ class Model:
             y: values, shaped like `t`, with a last axis for channels where there are several; NaN where missing.
             key: of the draws. The same key gives the same draws.
             static: covariates, `[k]`, or `[series, k]` for a batch.
-            origin: where each series' time begins, for models whose time counts from the first observation; by default
-                that of the first observation given here.
+            origin: where each series' time begins, one number or one for each, for models fitted with origin="first"; by
+                default the earliest observation of the series given here.
             draws: how many draws describe the posterior, unless a method is told otherwise.
 
         Times before the start of the training data are integrated backwards.
@@ -65,17 +65,19 @@ class Model:
         t, y, lengths, single = read_arrays(t, y, channels)
         statics = read_static(static, t.shape[0], self.spec.static_dim, single=single)
         checks.positive("draws", draws, integer=True)
+        keys = _series_keys(key, t.shape[0])
         record = new_record(
-            t, y, scaling=self.scaling, static=statics, single=single, channels=channels, missing=missing, origin=origin
+            t.shape[0], origin=origin, scaling=self.scaling, single=single, static=statics, channels=channels, missing=missing
         )
-        record.read(t[0] if single else t, y[0] if single else y)
-        dtype, count = jnp.result_type(float), len(record)
-        empty = Summary.empty(count, self.spec.r_dim, channels, dtype)
+        record.check_complete(y)
+        record = record.add(t, y, lengths)
+        empty = Summary.empty(len(record), self.spec.r_dim, channels, jnp.result_type(float))
         summary, belief = engine.observe(self.process, empty, record.scaled(t, y, least=16))
-        return Posterior(self.process, record.add(t, y, lengths), summary, belief, _series_keys(key, count), int(draws))
+        return Posterior(self.process, record, summary, belief, keys, int(draws))
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""
+        checks.instance("solver", solver, AbstractSolver, "Grid(…) or Adaptive(…), made with its options")
         flow = self.process.flow
         if not isinstance(flow, OdeFlow):
             raise ValueError(f"Variant {self.spec.variant!r} has no dynamics, so there is nothing to solve.")
@@ -83,12 +85,16 @@ class Model:
         return dataclasses.replace(self, process=process, spec=self.spec.replace(solver=solver))
 
     def save(self, folder: str | Path) -> None:
-        """Writes the model to a folder, atomically: whoever reads it finds the old model or the new one, never a mixture."""
+        """Writes the model to a folder: after a kill at any moment the old model or the new one is there, whole.
+
+        Raises:
+            ValueError: where the process is not what its spec builds (a part put in by hand), since loading builds anew.
+        """
         folders.write(folder, self.process, self.spec, self.scaling, self.info)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Model":
-        """Reads a model that `save` wrote; its predictions are the same bit by bit.
+        """Reads a model that `save` wrote; in the same float type its predictions are the same bit by bit.
 
         Raises:
             FileNotFoundError: where there is no model.

@@ -14,7 +14,7 @@ class FitOptions:
 
     Attributes:
         epochs: passes over the series.
-        batch_size: series in a step; all of them if there are fewer. What is left over sits out an epoch.
+        batch_size: series in a step, about: an epoch is cut into steps of equal size.
         optimiser: `"adam"`, or `"rmsprop"` with the meaning that PyTorch gives it, as in the paper.
         learning_rate: at its highest.
         schedule: `"constant"`, or `"cosine"`: a short warm-up, then down to zero at the last epoch.
@@ -22,8 +22,8 @@ class FitOptions:
         samples: latent samples in the objective.
         patience: epochs without a better validation score after which training stops, or `None`.
         evaluate_every: epochs between evaluations on the validation series.
-        validation_context: observations given of a validation series, at random, the first among them where the task
-            sampler always has it.
+        validation_context: how many observations of a validation series are given, at random; the rest are scored. By
+            default as many as in training: each series draws a number from the task sampler's range, once and for all.
         validation_draws: latent draws in an evaluation.
         max_bad_steps: steps in a row with a loss or gradient that is not finite after which a seed is given up.
     """
@@ -37,17 +37,17 @@ class FitOptions:
     samples: int = 1
     patience: int | None = None
     evaluate_every: int = 1
-    validation_context: int = 10
+    validation_context: int | None = None
     validation_draws: int = 16
     max_bad_steps: int = 50
 
     def __post_init__(self):
-        whole = ("epochs", "batch_size", "samples", "evaluate_every", "validation_context", "validation_draws", "max_bad_steps")
+        whole = ("epochs", "batch_size", "samples", "evaluate_every", "validation_draws", "max_bad_steps")
         for name in whole:
             checks.positive(name, getattr(self, name), integer=True)
-        for name in ("learning_rate", "clip", "patience"):
+        for name in ("learning_rate", "clip", "patience", "validation_context"):
             if getattr(self, name) is not None:
-                checks.positive(name, getattr(self, name), integer=name == "patience")
+                checks.positive(name, getattr(self, name), integer=name in ("patience", "validation_context"))
         checks.choice("optimiser", self.optimiser, ("adam", "rmsprop"))
         checks.choice("schedule", self.schedule, ("constant", "cosine"))
 
@@ -55,7 +55,7 @@ class FitOptions:
         """The optimiser as Optax knows it."""
         rate: float | optax.Schedule = self.learning_rate
         if self.schedule == "cosine":
-            total = self.epochs * steps_an_epoch
+            total = max(2, self.epochs * steps_an_epoch)
             rate = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, max(1, total // 20), total)
         if self.optimiser == "rmsprop":
             optimiser = optax.rmsprop(rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import checks, engine
 from .distributions import AbstractDistribution, Normal
-from .functions import Functions, evaluate, reported
+from .functions import Functions, evaluate, extent_for, picked, reported
 from .process import Process, Summary
 from .record import Record
 
@@ -50,14 +50,17 @@ class Posterior:
         what = "one series" if self.record.single else f"{len(self.record)} series"
         return f"Posterior({what}, {self.record.size} observations, {self.draws} draws)"
 
+    def __len__(self) -> int:
+        """How many series this is about."""
+        return len(self.record)
+
     def __getitem__(self, index: int) -> "Posterior":
         """The posterior of one series of a batch, with the same draws."""
-        count = len(self.record)
-        if not -count <= index < count:
-            raise IndexError(f"This posterior is of {count} series; got index {index}.")
-        i = index % count
-        summary, belief = jax.tree.map(lambda x: x[i : i + 1], (self.summary, self.belief))
-        return Posterior(self.process, self.record[i], summary, belief, self.keys[i : i + 1], self.draws)
+        if not isinstance(index, (int, np.integer)):
+            raise TypeError(f"A posterior is indexed by the number of a series, not by {index!r}.")
+        part = picked(int(index), len(self), "series")
+        summary, belief = jax.tree.map(lambda x: x[part], (self.summary, self.belief))
+        return Posterior(self.process, self.record[part.start], summary, belief, self.keys[part], self.draws)
 
     @property
     def observations(self) -> list[tuple[np.ndarray, np.ndarray]] | tuple[np.ndarray, np.ndarray]:
@@ -67,7 +70,8 @@ class Posterior:
     def update(self, t: Any, y: Any) -> "Posterior":
         """The posterior with more observations.
 
-        The cost does not depend on how many came before: the encoder keeps a sum and a count.
+        The cost does not depend on how many came before: the encoder keeps a sum and a count. In a model that counts time
+        from the first observation, an earlier one cannot be added.
 
         Arguments:
             t: one time or several, `[n]`; for a batch `[series, n]`, or a list with an array for each series.
@@ -80,7 +84,8 @@ class Posterior:
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
         """`n` draws at `times`, `[n, times, channels]` (after the series axis, for a batch).
 
-        Measurement noise, unlike the trajectory beneath, is drawn anew at each place of `times`.
+        Measurement noise, unlike the trajectory beneath, is drawn anew at each place of `times`; asked again, the same
+        posterior gives the same numbers.
         """
         of_function = self._is_function(of)
         predicted, m = self._predicted(times, n)
@@ -101,13 +106,13 @@ class Posterior:
         return self.record.squeeze(self.record.scaling.spread_to_user(std[:, :m]))
 
     def quantile(self, times: Any, q: Any, n: int | None = None, *, of: Of = "observations") -> Any:
-        """Quantiles at `times`; several `q` add a leading axis.
+        """Quantiles at `times`; several `q` add a leading axis, before that of the series.
 
         Those of observations are exact for the mixture of the draws; those of the function are empirical.
         """
         levels = np.asarray(checks.as_array("q", q), np.float64)
         checks.require(
-            levels.ndim <= 1 and bool(((levels > 0) & (levels < 1)).all()),
+            levels.ndim <= 1 and levels.size > 0 and bool(((levels > 0) & (levels < 1)).all()),
             f"`q` is {q!r}; expected a number, or a list of them, between 0 and 1 (both excluded).",
         )
         of_function = self._is_function(of)
@@ -143,9 +148,12 @@ class Posterior:
         """
         checks.choice("method", method, ("samples", "importance"))
         t, y, lengths = self.record.read(t, y)
+        if method == "importance":
+            self.record.check_complete(y)  # only there do the new values go through the encoder
+        self.record.scaled_query(t)
         series = self.record.scaled(t, y, least=8)
         proposal = engine.observe(self.process, self.summary, series)[1] if method == "importance" else self.belief
-        extent = self.process.flow.extent(*checks.bounds(series.t))
+        extent = extent_for(self.process, series.t, None if checks.is_traced(series.mask) else series.observed)
         found, ok = engine.log_density(self.process, self.belief, proposal, self.keys, series, self._count(n), extent, joint)
         found = reported(found, ok, "reach every observation")
         shift = self.record.scaling.log_density_shift()
@@ -166,8 +174,8 @@ class Posterior:
         tag = None if checks.is_traced(t) else (n, t.shape, t.tobytes())
         if tag is not None and tag in self._last:
             return self._last[tag], t.shape[-1]
-        predicted = evaluate(self.process, self.record, engine.draw(self.belief, self.keys, n), t)
-        if tag is not None and not checks.is_traced(predicted.mean):
+        predicted, reached = evaluate(self.process, self.record, engine.draw(self.belief, self.keys, n), t)
+        if tag is not None and reached and not checks.is_traced(predicted.mean):
             self._last.clear()
             self._last[tag] = predicted
         return predicted, t.shape[-1]

@@ -18,7 +18,8 @@ class Record:
     Attributes:
         scaling: between the user's units and the model's.
         single: one series, whose results have no series axis.
-        origins: the time from which each series counts, `[series]`.
+        origins: the time from which each series counts, `[series]`; NaN while that is open.
+        explicit: whether the user said where time begins.
         static: covariates, `[series, k]`.
         channels: channels of the model.
         missing: whether the model takes points that lack a channel.
@@ -29,6 +30,7 @@ class Record:
     scaling: Scaling
     single: bool
     origins: np.ndarray
+    explicit: bool
     static: np.ndarray
     channels: int
     missing: bool
@@ -48,23 +50,50 @@ class Record:
         checks.require(
             single == self.single and t.shape[0] == len(self), f"Got observations of {came}; this posterior is of {own}."
         )
-        if not (self.missing or checks.is_traced(y)):
-            gone = np.isnan(y)
-            partial = np.argwhere(gone.any(-1) & ~gone.all(-1))
-            if len(partial):
-                raise ValueError(
-                    f"`y` lacks a channel at index {tuple(map(int, partial[0]))}, and this model was trained on points that "
-                    "had them all. Leave those points out, or train with variant(…, missing=True)."
-                )
         return t, y, lengths
+
+    def check_complete(self, y: Any) -> None:
+        """Raises if a point lacks a channel and the model's encoder cannot be told so."""
+        if self.missing or checks.is_traced(y):
+            return
+        gone = np.isnan(y)
+        partial = np.argwhere(gone.any(-1) & ~gone.all(-1))
+        if len(partial):
+            place = tuple(map(int, partial[0]))
+            raise ValueError(
+                f"`y` lacks a channel at index {place[1] if self.single else place}, and this model was trained on points that "
+                "had them all. Leave those points out, or train with variant(…, missing=True)."
+            )
 
     def scaled(self, t: Any, y: Any, least: int) -> Series:
         """Checked observations as the model sees them, padded to a bucket of at least `least` points."""
-        return self.scaling.apply(pack(t, y, self.static, bucket(t.shape[1], least)), self.origins)
+        series = self.scaling.apply(pack(t, y, self.static, bucket(t.shape[1], least)), np.nan_to_num(self.origins))
+        if not checks.is_traced(series.y):
+            checks.require(
+                bool(np.isfinite(series.y).all()), "`y` holds values that are too large for the model, even after scaling."
+            )
+        return series
 
     def add(self, t: Any, y: Any, lengths: np.ndarray) -> "Record":
-        """The record with more observations."""
-        return dataclasses.replace(self, chunks=(self.chunks, (t, y, lengths)), size=self.size + int(lengths.sum()))
+        """The record with more observations; the first ones decide where time begins, if that is open."""
+        origins = self.origins
+        if self.scaling.origin == "first":
+            checks.require(
+                self.explicit or not checks.is_traced(t),
+                "Traced times have no first one to count from; pass `origin=` to `condition`.",
+            )
+            seen = np.ones(t.shape, bool) if checks.is_traced(y) else ~np.isnan(y).all(-1)
+            firsts = origins if checks.is_traced(t) else series_origins(t, seen, "first")
+            early = np.flatnonzero(firsts < origins) if not self.explicit else []
+            checks.require(
+                len(early) == 0,
+                f"An observation at {firsts[early].min(initial=np.inf)} comes before the first one so far, from which this model "
+                "counts time. Condition on all observations anew, or pass `origin=` to `condition`.",
+            )
+            origins = np.where(np.isnan(origins), firsts, origins)
+        return dataclasses.replace(
+            self, origins=origins, chunks=(self.chunks, (t, y, lengths)), size=self.size + int(lengths.sum())
+        )
 
     def __getitem__(self, i: int) -> "Record":
         chunks = None
@@ -87,6 +116,10 @@ class Record:
 
     def query(self, times: Any) -> Any:
         """Query times as `[series, m]`, in the user's units."""
+        checks.require(
+            not (isinstance(times, (list, tuple)) and len({np.shape(x) for x in times}) > 1),
+            f"`times` has rows of different lengths; expected [m]{'' if self.single else f', or [{len(self)}, m]'}.",
+        )
         t = checks.as_array("times", times)
         t = t[None] if t.ndim == 0 else t
         checks.finite_times("times", t)
@@ -100,6 +133,12 @@ class Record:
 
     def scaled_query(self, t: Any) -> Any:
         """Query times as the model sees them."""
+        unknown = np.flatnonzero(np.isnan(self.origins))
+        checks.require(
+            len(unknown) == 0,
+            f"{'This series' if self.single else f'Series {min(unknown, default=0)}'} has no observation yet, and this model "
+            "counts time from the first one: pass `origin=` to `condition` to say where its time begins.",
+        )
         return self.scaling.times(t, self.origins[:, None])
 
     def squeeze(self, x: Any) -> Any:
@@ -114,19 +153,18 @@ class Record:
         return found[::-1]
 
 
-def new_record(
-    t: Any, y: Any, *, scaling: Scaling, static: np.ndarray, single: bool, channels: int, missing: bool, origin: Any
-) -> Record:
-    """An empty record for checked first observations, which decide where each series' time begins."""
-    count = t.shape[0]
+def new_record(count: int, *, origin: Any, scaling: Scaling, **fields: Any) -> Record:
+    """A record without observations."""
+    checks.require(
+        origin is None or scaling.origin == "first",
+        "`origin` was given, but this model's times are absolute. It is for models fitted with origin='first'.",
+    )
+    origins = np.full(count, 0.0 if scaling.origin == "absolute" else np.nan)
     if origin is not None:
-        origins = np.broadcast_to(checks.as_array("origin", origin), (count,))
-        checks.finite_times("origin", origins)
-    elif scaling.origin == "first":
+        given = np.asarray(checks.as_array("origin", origin))
         checks.require(
-            not checks.is_traced(t, y), "Times that count from the first observation cannot be traced; pass `origin=` yourself."
+            given.shape in ((), (count,)), f"`origin` has shape {given.shape}; expected a number, or one for each series."
         )
-        origins = series_origins(t, ~np.isnan(y).all(-1), scaling.origin)
-    else:
-        origins = np.zeros(count)
-    return Record(scaling, single, origins, static, channels, missing)
+        checks.finite_times("origin", np.atleast_1d(given))
+        origins = np.broadcast_to(given, (count,))
+    return Record(scaling, origins=origins, explicit=origin is not None, **fields)

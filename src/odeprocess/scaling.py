@@ -42,7 +42,10 @@ class Scaling:
         checks.choice("origin", self.origin, ("absolute", "first"))
         for name in ("t_scale", "y_scale", "static_scale"):
             value = np.asarray(getattr(self, name))
-            checks.require(bool((value > 0).all()), f"`{name}` is {value}; expected numbers above 0.")
+            checks.require(
+                bool(((value > 0) & np.isfinite(value)).all()),
+                f"`{name}` is {value}; expected finite numbers above 0. Values as large as 1e150 must be rescaled by hand.",
+            )
 
     @classmethod
     def identity(cls, channels: int, static_dim: int = 0, origin: Origin = "absolute") -> "Scaling":
@@ -94,6 +97,12 @@ class Scaling:
 
     def apply(self, series: Series, origins: np.ndarray | None = None) -> Series:
         """The series as the model sees it: relative, scaled, in JAX's default float type."""
+        checks.require(
+            (series.channels, series.static.shape[-1]) == (len(self.y_scale), len(self.static_scale)),
+            f"The scaling is for {len(self.y_scale)} channel(s) and {len(self.static_scale)} static covariate(s), the series "
+            f"have {series.channels} and {series.static.shape[-1]}. Use Scaling.fit(series), or Scaling.identity(channels, "
+            "static_dim).",
+        )
         if origins is None:
             origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
         t = self.times(_host(series.t), origins[:, None])
@@ -123,11 +132,11 @@ class Scaling:
 
 
 def series_origins(t: np.ndarray, observed: np.ndarray, origin: Origin) -> np.ndarray:
-    """The time from which each series counts, `[series]`: 0, or its first observation (0 for an empty series)."""
+    """The time from which each series counts, `[series]`: 0, or its first observation (NaN before there is one)."""
     if origin == "absolute":
         return np.zeros(t.shape[0])
     first = np.where(observed, t, np.inf).min(-1, initial=np.inf)
-    return np.where(np.isfinite(first), first, 0.0)
+    return np.where(np.isfinite(first), first, np.nan)
 
 
 def _moments(x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

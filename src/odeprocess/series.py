@@ -88,28 +88,29 @@ def read_arrays(t: Any, y: Any, channels: int | None = None) -> tuple[Any, Any, 
     if t.ndim == 0:
         t, y = t[None], y[None]
     single = t.ndim == 1
-    if single:
-        t, y = t[None], y[None]
     checks.require(
-        t.ndim == 2,
+        t.ndim in (1, 2),
         f"`t` has {t.ndim} dimensions; expected [n] for one series, [series, n] for several, or a list with an array a series.",
     )
-    if y.ndim == t.ndim and channels != 0:
-        y = y[..., None]
-    if t.shape[1] == 0 and y.size == 0:
-        y = np.zeros((t.shape[0], 0, channels or 1))
-    checks.require(
-        y.ndim == 3,
-        f"`y` has shape {y.shape[int(single) :]}; expected the shape of `t`, with a last axis for channels if several.",
-    )
+    if t.size == 0 and y.size == 0:
+        y = np.zeros((*t.shape, channels or 1))
     checks.same_lengths(t, y)
+    y = y[..., None] if y.ndim == t.ndim else y
+    checks.require(
+        y.ndim == t.ndim + 1, f"`y` has shape {y.shape}; expected the shape of `t`, with a last axis for channels if several."
+    )
     checks.channel_count(y.shape[-1], channels)
-    checks.finite_times("t", t[0] if single else t)
-    checks.finite_values(y[0] if single else y)
+    checks.finite_times("t", t)
+    checks.finite_values(y)
+    if single:
+        t, y = t[None], y[None]
     return t, y, np.full(t.shape[0], t.shape[1]), single
 
 
 def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    checks.require(
+        isinstance(y, (list, tuple)) or np.ndim(y) > 0, f"`y` is {y!r}; expected a list with an array for each series."
+    )
     checks.require(
         len(t) == len(y), f"`t` holds {len(t)} series but `y` holds {len(y)}; expected as many of one as of the other."
     )
@@ -119,7 +120,7 @@ def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tupl
         times, values = checks.as_array(f"t{where}", times), checks.as_array(f"y{where}", values)
         values = values[:, None] if values.ndim == 1 else values
         if times.size == 0 and values.size == 0:
-            values = np.zeros((0, channels or (read[0][1].shape[1] if read else 1)))
+            values = np.zeros((0, channels or _widest(y)))
         good = times.ndim == 1 and values.ndim == 2
         checks.require(
             good, f"`t`{where} has shape {times.shape} and `y`{where} {values.shape}; expected [n], and [n] or [n, channels]."
@@ -140,8 +141,14 @@ def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tupl
     return padded_t, padded_y, lengths
 
 
+def _widest(y: Sequence[Any]) -> int:
+    """Channels of the first series that has any values."""
+    return next((np.shape(v)[1] for v in y if np.ndim(v) == 2 and np.size(v)), 1)
+
+
 def read_static(static: Any, count: int, expected: int | None = None, *, single: bool = False) -> np.ndarray:
     """Checks static covariates and returns them as `[count, k]`."""
+    checks.require(not checks.is_traced(static), "`static` is traced; static covariates must be concrete numbers.")
     array = np.zeros((count, 0)) if static is None else np.asarray(checks.as_array("static", static))
     if single and array.ndim == 1:
         array = array[None]
@@ -152,25 +159,29 @@ def read_static(static: Any, count: int, expected: int | None = None, *, single:
     checks.require(bool(np.isfinite(array).all()), "`static` holds NaN or infinite values; fill them in first.")
     checks.require(
         expected in (None, array.shape[1]),
-        f"`static` has {array.shape[1]} covariate(s) a series; the model was trained with {expected}. Pass [series, {expected}].",
+        f"`static` has {array.shape[1]} covariate(s) a series; the model was trained with {expected}. "
+        + (f"Pass [{expected}], or [series, {expected}] for several series." if expected else "Leave `static` out."),
     )
     return array
 
 
 def pack(t: Any, y: Any, static: np.ndarray, length: int | None = None) -> Series:
     """Series from checked arrays, padded at the end to `length` points; NaN values become zeros under the mask."""
-    xp: Any = jnp if checks.is_traced(t, y) else np
     extra = max(1, t.shape[1] if length is None else length) - t.shape[1]
-    if extra and t.shape[1] == 0:
-        t = np.zeros((t.shape[0], extra))
-    elif extra:
-        t = xp.pad(t, ((0, 0), (0, extra)), mode="edge")
-    y = xp.pad(y, ((0, 0), (0, extra), (0, 0)), constant_values=np.nan) if extra else y
+    # A concrete `t` stays in float64 on the host even where `y` is traced: large times must not pass through float32.
+    t = _numpy_for(t).pad(t, ((0, 0), (0, extra)), mode="edge" if t.shape[1] else "constant")
+    xp = _numpy_for(y)
+    y = xp.pad(y, ((0, 0), (0, extra), (0, 0)), constant_values=np.nan)
     mask = ~xp.isnan(y)
-    observed = mask.any(-1)
-    # What was not observed must not stretch the range of times: it takes the time of an observation.
-    anchor = xp.take_along_axis(t, observed.argmax(-1, keepdims=True), -1)
-    return Series(xp.where(observed, t, anchor), xp.where(mask, y, 0.0), mask, static)
+    if not checks.is_traced(t, y):
+        # What was not observed must not stretch the range of times: it takes the time of an observation.
+        observed = mask.any(-1)
+        t = np.where(observed, t, np.take_along_axis(t, observed.argmax(-1, keepdims=True), -1))
+    return Series(t, xp.where(mask, y, 0.0), mask, static)
+
+
+def _numpy_for(x: Any) -> Any:
+    return jnp if checks.is_traced(x) else np
 
 
 def bucket(n: int, least: int = 1) -> int:

@@ -64,14 +64,20 @@ class TaskSampler:
     extra: tuple[int, int] | None = (0, 5)
     first_point: bool = False
     shared: Literal["sizes", "points", "nothing"] = "sizes"
-    empty: float = 0.0
+    empty: float = 0.1
     split: Literal["random", "prefix", "channel"] = "random"
 
     def __post_init__(self):
         for name in ("context", "extra"):
-            if (pair := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(pair))
-                good = len(pair) == 2 and all(int(x) == x for x in pair) and 0 <= pair[0] <= pair[1]
+            if (pair := getattr(self, name)) is not None or name == "context":
+                pair = tuple(pair) if isinstance(pair, (tuple, list)) else pair
+                object.__setattr__(self, name, pair)
+                good = (
+                    isinstance(pair, tuple)
+                    and len(pair) == 2
+                    and all(isinstance(x, int) for x in pair)
+                    and 0 <= pair[0] <= pair[1]
+                )
                 checks.require(good, f"`{name}` is {pair!r}; expected (least, most), whole numbers with 0 ≤ least ≤ most.")
         if self.extra is not None:
             checks.require(self.context[1] + self.extra[1] > 0, "`context` and `extra` are both (0, 0): no targets at all.")

@@ -17,11 +17,12 @@ from . import checks
 from .epoch import Plan, TrainState, run_epoch, start
 from .model import Model
 from .optimise import FitOptions
+from .prepare import check_series, checked_seeds, planned, suited, warn_of_scattered_series
 from .process import Process, Spec, variant
 from .progress import progress_bar
-from .scaling import Scaling
+from .scaling import Origin, Scaling
 from .series import Series
-from .tasks import Task, TaskSampler
+from .tasks import TaskSampler
 
 
 class TrainingError(RuntimeError):
@@ -33,7 +34,8 @@ class History:
     """What happened, `[epochs, seeds]` each.
 
     Attributes:
-        loss: mean training loss a step (the negative objective a series), over the steps that were finite.
+        loss: mean training loss a step (the negative objective a series, so larger tasks count for more), over the steps that
+            were finite; NaN after a seed has stopped.
         mse_one: validation error of one latent draw; NaN where not evaluated. All scores are in scaled units.
         mse: validation error of the mean over draws.
         nll: validation negative log density a value.
@@ -54,7 +56,7 @@ class Fit:
     Attributes:
         models: one model a seed; `None` for a seed that broke down.
         history: losses and scores by epoch and seed.
-        best: which seed scored best on validation (lowest training loss, without validation series).
+        best: which seed scored best on validation (without it: had the lowest training loss over the last tenth).
         skipped: steps that were skipped because they were not finite, by seed.
         compile_seconds: the time until the end of the first epoch, less that of an ordinary (median) epoch.
         train_seconds: the time of all epochs, that apart.
@@ -66,6 +68,9 @@ class Fit:
     skipped: np.ndarray
     compile_seconds: float
     train_seconds: float
+
+    def __repr__(self) -> str:
+        return f"Fit({self.models[self.best]!r}, best of {len(self.models)} seed(s), {len(self.history.seconds)} epochs)"
 
     @property
     def model(self) -> Model:
@@ -83,6 +88,7 @@ def fit(
     sampler: TaskSampler = TaskSampler(),
     options: FitOptions = FitOptions(),
     scaling: Scaling | None = None,
+    origin: Origin = "absolute",
     seeds: int | Sequence[int] = 0,
     progress: bool | None = None,
 ) -> Fit:
@@ -98,6 +104,8 @@ def fit(
         sampler: how tasks are drawn.
         options: everything about the optimisation.
         scaling: fitted to `series` if not given. `Scaling.identity(channels)` for none, as in the paper.
+        origin: whether all series share one clock, `"absolute"`, or each counts time from its `"first"` observation: for
+            subjects, batches or events that begin at different times. For the scaling that is fitted here.
         seeds: one seed, or several to train at once.
         progress: whether to show a progress bar; by default on a terminal.
 
@@ -115,15 +123,21 @@ def fit(
         Model(np, 1 channel(s), 25982 parameters)
     """
     began = time.perf_counter()
-    seed_array = _checked_seeds(seeds)
+    seed_array = checked_seeds(seeds)
+    checks.instance("sampler", sampler, TaskSampler, "a TaskSampler(…)")
+    checks.instance("options", options, FitOptions, "FitOptions(…)")
     spec = variant(spec) if isinstance(spec, str) else spec
-    _check_series(series, "series")
+    checks.instance("spec", spec, Spec, "the name of a variant, or a spec from variant(…)")
+    spec = suited(spec, sampler, series)
+    check_series(series, "series", spec)
     if scaling is None:
-        scaling = Scaling.fit(series, values=spec.likelihood == "gaussian")
+        scaling = Scaling.fit(series, origin=origin, values=spec.likelihood == "gaussian")
+        warn_of_scattered_series(series, scaling)
+    checks.instance("scaling", scaling, Scaling, "a Scaling, or None to fit one (see also `origin`)")
     scaled = scaling.apply(series)
     spec = spec.resolve(scaled)
     processes = _initial(spec, seed_array)
-    plan, tasks = _planned(processes, scaled, validation, scaling, sampler, options)
+    plan, tasks = planned(spec, processes.flow, scaled, validation, scaling, sampler, options)
     states = _start(processes, plan)
     keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, scaled)
 
@@ -149,50 +163,6 @@ def _breakdown(epoch: int, bad_steps: int, num_seeds: int) -> str:
         f"Training broke down in epoch {epoch + 1}: {bad_steps} steps in a row had a loss or gradient that was not finite, for "
         f"{who}. Look for extreme values in the series; then try a lower learning_rate, clip=1.0, or a larger noise_floor."
     )
-
-
-def _checked_seeds(seeds: int | Sequence[int]) -> np.ndarray:
-    array = np.atleast_1d(np.asarray(seeds))
-    good = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
-    checks.require(good, f"`seeds` is {seeds!r}; expected a whole number, or a list of them.")
-    checks.require(
-        len(set(array.tolist())) == array.size, f"`seeds` is {seeds!r}; the same seed twice trains the same model twice."
-    )
-    return array
-
-
-def _check_series(series: Any, name: str) -> None:
-    checks.require(
-        isinstance(series, Series) and series.t.ndim == 2,
-        f"`{name}` is a {type(series).__name__}; expected a batch of series: make one with make_series(t, y).",
-    )
-    checks.finite_times("t", np.asarray(series.t), f" of `{name}`")
-    y, mask = np.asarray(series.y), np.asarray(series.mask)
-    checks.require(bool(np.isfinite(y[mask]).all()), f"`y` of `{name}` holds NaN or infinite values that are not masked.")
-    empty = np.flatnonzero(~mask.any((1, 2)))
-    checks.require(
-        len(empty) == 0,
-        f"{len(empty)} of {len(series)} series in `{name}` have no observation at all, first series {min(empty, default=0)}. "
-        "Leave them out.",
-    )
-
-
-def _planned(processes, scaled, validation, scaling, sampler, options) -> tuple[Plan, Task | None]:
-    flow, count = processes.flow, len(scaled)
-    batch = min(options.batch_size, count)
-    extents, tasks = [flow.extent(*checks.bounds(scaled.t))], None
-    if validation is not None:
-        _check_series(validation, "validation")
-        checks.channel_count(validation.channels, scaled.channels, " of `validation`")
-        held_out = scaling.apply(validation)
-        extents.append(flow.extent(*checks.bounds(held_out.t)))
-        # The same contexts every epoch, so that epochs are compared on equal terms.
-        size = (options.validation_context,) * 2
-        asker = dataclasses.replace(sampler, context=size, extra=None, shared="sizes", empty=0.0)
-        tasks = jax.jit(lambda series: asker.draw(series, key=jr.key(0)))(held_out)
-    if options.schedule == "constant":
-        options = dataclasses.replace(options, epochs=1)  # the compiled epoch does not depend on how many there are
-    return Plan(options, sampler, max(1, count // batch), batch, extents[0], extents[-1]), tasks
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -233,7 +203,8 @@ def _finished(states, spec, scaling, seeds, broken, reports, seconds, *, validat
             f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
             stacklevel=3,
         )
-    quality = np.where(keep_best, states.best_score, history.loss[-1])
+    late = max(1, len(seconds) // 10)  # one epoch's loss is noise
+    quality = np.where(keep_best, states.best_score, history.loss[-late:].mean(0))
     quality = np.where(broken | np.isnan(quality), np.inf, quality)
     ordinary = float(np.median(seconds[1:])) if len(seconds) > 1 else 0.0
     return Fit(

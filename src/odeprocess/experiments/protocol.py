@@ -42,7 +42,7 @@ class Protocol:
     @property
     def sampler(self) -> TaskSampler:
         """How training tasks are drawn."""
-        return TaskSampler(context=self.context, extra=self.extra, first_point=True)
+        return TaskSampler(context=self.context, extra=self.extra, first_point=True, empty=0.0)
 
     @property
     def options(self) -> FitOptions:
@@ -54,18 +54,22 @@ class Protocol:
         return SOURCES[self.name].sample(num_series, key=key, noise=noise)
 
     def spec(self, name: str, **changes: Any) -> Spec:
-        """A variant, started where the paper starts it."""
-        return variant(name, **{"t0": SOURCES[self.name].t0, **changes})
+        """A variant, started where the paper starts it and with the noise floor of its released code."""
+        return variant(name, **{"t0": SOURCES[self.name].t0, "noise_floor": 0.1, **changes})
 
     def test_tasks(self, series: Series, *, key: Any, first_point: bool = True) -> Task:
         """Test tasks: a fixed number of context points, all points as targets."""
         size = (self.test_context, self.test_context)
-        return TaskSampler(context=size, extra=None, first_point=first_point).draw(series, key=key)
+        return TaskSampler(context=size, extra=None, first_point=first_point, empty=0.0).draw(series, key=key)
 
     def fit(self, spec: Spec | str, series: Series, **arguments: Any) -> Fit:
         """Trains as the paper does; `arguments` go to `fit`."""
         spec = self.spec(spec) if isinstance(spec, str) else spec
-        defaults = {"sampler": self.sampler, "options": self.options, "scaling": Scaling.identity(series.channels)}
+        defaults = {
+            "sampler": self.sampler,
+            "options": self.options,
+            "scaling": Scaling.identity(series.channels, series.static.shape[-1]),
+        }
         return fit(spec, series, **{**defaults, **arguments})
 
 

@@ -19,19 +19,21 @@ from .nets import MLP
 class Summary(eqx.Module):
     """What the model remembers of a context.
 
-    `first_t` and `first_y` are the earliest observation (infinity and zeros before there is one).
+    `first_t` is the time of the earliest observation (infinity before there is one), `first_y` and `first_count` the
+    sums and counts of the values at that time, by channel: ties leave the order of observations without a say.
     """
 
     total: Float[Array | np.ndarray, "*batch r"]
     count: Float[Array | np.ndarray, "*batch"]
     first_t: Float[Array | np.ndarray, "*batch"]
     first_y: Float[Array | np.ndarray, "*batch channels"]
+    first_count: Float[Array | np.ndarray, "*batch channels"]
 
     @classmethod
     def empty(cls, count: int, r_dim: int, channels: int, dtype: Any) -> "Summary":
         """The summaries of `count` series without observations (NumPy, which compiled functions take in as it is)."""
-        zeros = np.zeros((count, r_dim), dtype), np.zeros(count, dtype)
-        return cls(*zeros, np.full(count, np.inf, dtype), np.zeros((count, channels), dtype))  # type: ignore
+        first = np.zeros((count, channels), dtype)
+        return cls(np.zeros((count, r_dim), dtype), np.zeros(count, dtype), np.full(count, np.inf, dtype), first, first)
 
     @property
     def mean(self) -> Float[Array | np.ndarray, " r"]:
@@ -40,12 +42,18 @@ class Summary(eqx.Module):
 
     def merge(self, other: "Summary") -> "Summary":
         """The summary of both sets of observations together."""
-        earlier = other.first_t < self.first_t
+        first_t = jnp.minimum(self.first_t, other.first_t)
+        mine, theirs = self.first_t == first_t, other.first_t == first_t
+
+        def firsts(a, b):
+            return jnp.where(mine, a, 0.0) + jnp.where(theirs, b, 0.0)
+
         return Summary(
             self.total + other.total,
             self.count + other.count,
-            jnp.where(earlier, other.first_t, self.first_t),
-            jnp.where(earlier, other.first_y, self.first_y),
+            first_t,
+            firsts(self.first_y, other.first_y),
+            firsts(self.first_count, other.first_count),
         )
 
 
@@ -72,7 +80,12 @@ class PointEncoder(eqx.Module):
 def summarise(r: Float[Array, "n r"], series: Series, mask: Bool[Array, "n channels"]) -> Summary:
     """Sums the codes of the points of `series` that `mask` keeps."""
     seen = mask.any(-1)
-    times = jnp.where(seen, series.t, jnp.inf)
-    first = jnp.argmin(times)
-    y = jnp.where(mask, series.y, 0.0)
-    return Summary(jnp.where(seen[:, None], r, 0.0).sum(0), seen.sum().astype(r.dtype), times[first], y[first])
+    first_t = jnp.where(seen, series.t, jnp.inf).min()
+    at_first = mask & (series.t == first_t)[:, None]
+    return Summary(
+        jnp.where(seen[:, None], r, 0.0).sum(0),
+        seen.sum(dtype=r.dtype),
+        first_t,
+        jnp.where(at_first, series.y, 0.0).sum(0),
+        at_first.sum(0, dtype=r.dtype),
+    )

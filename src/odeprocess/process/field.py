@@ -7,7 +7,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .. import checks
 from .nets import Prepared, TimedMLP
 
 
@@ -48,7 +47,6 @@ class SecondOrder(AbstractField):
     net: TimedMLP
 
     def __init__(self, l_dim: int, d_dim: int, width: int, *, key: Any):
-        checks.require(l_dim % 2 == 0, f"`l_dim` is {l_dim}; a second-order field needs an even number (position and velocity).")
         self.net = TimedMLP(l_dim, d_dim, l_dim // 2, width, "tanh", key=key)
 
     def prepare(self, d: Float[Array, " d"]) -> Prepared:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from .. import checks
 from ..distributions import Normal
 from ..series import Series
 from ..tasks import Task
@@ -45,9 +44,6 @@ class Inference(eqx.Module):
     head: Head
     first: Head | None
 
-    def __check_init__(self):
-        checks.require(0.0 < self.head.floor < 1.0, f"`latent_floor` is {self.head.floor}; expected 0 < floor < 1.")
-
     def summarise(self, series: Series) -> Summary:
         """The summary of one series' observations."""
         return summarise(self.encoder(series), series, series.mask)
@@ -57,8 +53,9 @@ class Inference(eqx.Module):
         q = self.head(jnp.concatenate([summary.mean, static]))
         if self.first is None:
             return q
-        seen = (summary.count > 0).astype(static.dtype)
-        q_l = self.first(jnp.concatenate([summary.first_y, seen[None], static]))
+        first_y = summary.first_y / jnp.maximum(summary.first_count, 1.0)
+        seen = (summary.first_count > 0).astype(static.dtype)
+        q_l = self.first(jnp.concatenate([first_y, seen, static]))
         return Normal(jnp.concatenate([q_l.loc, q.loc]), jnp.concatenate([q_l.scale, q.scale]))
 
     def beliefs(self, task: Task) -> tuple[Normal, Normal]:

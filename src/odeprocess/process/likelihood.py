@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .. import checks
 from ..distributions import AbstractDistribution, Bernoulli, Normal
 
 
@@ -39,9 +38,6 @@ class GaussianLikelihood(AbstractLikelihood):
     def __init__(
         self, channels: int, *, noise: Literal["decoder", "shared", "fixed"] = "decoder", floor: float = 0.1, std: float = 0.1
     ):
-        checks.choice("noise", noise, ("decoder", "shared", "fixed"))
-        checks.require(0.0 <= floor < 1.0, f"`noise_floor` is {floor}; expected 0 ≤ floor < 1, in scaled units.")
-        checks.positive("noise_std", std)
         self.noise, self.floor, self.std = noise, floor, std
         self.raw_std = jnp.zeros(channels) if noise == "shared" else None
 

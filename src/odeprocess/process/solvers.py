@@ -4,7 +4,7 @@
 series has its own times, in any order, at the cost of one integration. `Adaptive` hands the problem to Diffrax.
 
 Either is asked for whole horizons (`Extent`), never for the times of a query: a draw is then one function, whatever
-it is asked.
+it is asked (to rounding with `Grid`; with `Adaptive`, whose steps see the end, to its tolerances).
 """
 
 import dataclasses
@@ -23,6 +23,7 @@ from .tableaus import TABLEAUS
 Velocity = Callable[[Float[Array, ""], Float[Array, " l"]], Float[Array, " l"]]
 
 MAX_HORIZONS = 1024
+SLACK = 1e-4  # of a horizon: float32 may round a time at the very end to just past it
 
 
 class Extent(NamedTuple):
@@ -36,15 +37,14 @@ class Extent(NamedTuple):
         """The smallest extent, in powers of two, that covers scaled times from `low` to `high`."""
 
         def horizons(distance: float) -> int:
-            # Float32 rounding of a time at the very end must not double the work.
-            count = max(0, -int(-(distance / horizon - 1e-5) // 1))
+            count = max(0, -int(-(distance / horizon - SLACK / 2) // 1))
             return 1 << (count - 1).bit_length() if count else 0
 
         before, after = horizons(t0 - low), max(1, horizons(high - t0))
         checks.require(
             max(before, after) <= MAX_HORIZONS,
             f"A time lies {max((t0 - low), (high - t0)) / horizon:.3g} training horizons from the start; at most {MAX_HORIZONS} "
-            "are integrated. Check the unit of the times, or train on series that reach further.",
+            "are integrated. Check the unit and the origin of the times, or train on series that reach further.",
         )
         return cls(before, after)
 
@@ -96,14 +96,15 @@ class Grid(AbstractSolver):
         pieces = self._march(velocity, t0, step, l0, after)
         if before:
             pieces = jnp.concatenate([pieces, self._march(velocity, t0, -step, l0, before)])
-        distance = jnp.abs(u) if before else jnp.maximum(u, 0.0)
+        # `where`, not `abs` or `maximum`: those split the gradient with respect to time at t0.
+        distance = jnp.where(u < 0, -u if before else 0.0, u)
         whole = distance.astype(jnp.int32)
         ahead, behind = jnp.clip(whole, 0, after - 1), jnp.clip(whole, 0, max(before - 1, 0))
         index = jnp.where(u < 0, behind, ahead) if before else ahead
         place = jnp.where(u < 0, after + index, index) if before else index
         states = _read(pieces[place], distance - index.astype(t.dtype))
-        # The slack is for float32: a time at the very end may round to just past it.
-        inside = (u > -before - 1e-3) & (u < after + 1e-3)
+        slack = SLACK * self.steps
+        inside = (u > -before - slack) & (u < after + slack)
         return Path(states, inside & jnp.isfinite(states).all(-1))
 
     def _march(self, velocity, t0, step, l0, count):
@@ -123,7 +124,7 @@ class Grid(AbstractSolver):
 
         unroll = jax.default_backend() != "cpu" if self.unroll is None else self.unroll
         start = (l0, velocity(jnp.asarray(t0, l0.dtype), l0))
-        (end, slope), (ls, slopes, quartics) = jax.lax.scan(advance, start, times, unroll=count if unroll else 1)
+        (end, slope), (ls, slopes, quartics) = jax.lax.scan(advance, start, times, unroll=min(count, self.steps) if unroll else 1)
         ls, slopes = jnp.concatenate([ls, end[None]]), step * jnp.concatenate([slopes, slope[None]])
         rise = ls[1:] - ls[:-1]
         bend = slopes[:-1] - rise
@@ -155,12 +156,12 @@ class Adaptive(AbstractSolver):
     def solve(self, velocity, t0, horizon, l0, t, extent):
         order = jnp.argsort(t)
         ts = t[order]
-        states = self._integrate(velocity, t0, t0 + extent.after * horizon, l0, jnp.maximum(ts, t0))
+        states = self._integrate(velocity, t0, t0 + extent.after * horizon, l0, jnp.where(ts < t0, t0, ts))
         if extent.before:
-            earlier = self._integrate(velocity, t0, t0 - extent.before * horizon, l0, jnp.minimum(ts, t0)[::-1])[::-1]
+            earlier = self._integrate(velocity, t0, t0 - extent.before * horizon, l0, jnp.where(ts < t0, ts, t0)[::-1])[::-1]
             states = jnp.where((ts < t0)[:, None], earlier, states)
         states = states[jnp.argsort(order)]
-        slack = 1e-3 * horizon
+        slack = SLACK * horizon
         inside = (t > t0 - extent.before * horizon - slack) & (t < t0 + extent.after * horizon + slack)
         return Path(states, inside & jnp.isfinite(states).all(-1))
 
@@ -171,6 +172,7 @@ class Adaptive(AbstractSolver):
             raise ValueError(f"`method` is {self.method!r}; expected the name of a Diffrax solver, such as 'Tsit5'.")
         solver = getattr(dfx, self.method)
         low, high = min(t0, t1), max(t0, t1)
+        ts = jnp.where(ts < low, low, jnp.where(ts > high, high, ts))
         solution = dfx.diffeqsolve(
             dfx.ODETerm(lambda t, l, args: velocity(t, l)),
             solver(),
@@ -178,7 +180,7 @@ class Adaptive(AbstractSolver):
             t1,
             None,
             l0,
-            saveat=dfx.SaveAt(ts=jnp.clip(ts, low, high)),
+            saveat=dfx.SaveAt(ts=ts),
             stepsize_controller=dfx.PIDController(rtol=self.rtol, atol=self.atol),
             max_steps=self.max_steps,
             throw=False,  # a failed series leaves inf at the times it did not reach; `Path.ok` tells

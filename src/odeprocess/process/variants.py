@@ -49,10 +49,10 @@ class Spec:
         static_dim: static covariates of a series; from the training data if `None`.
         missing: whether single channels of a point may be missing, and the encoder is told which are there; from the
             training data if `None`.
-        initial: l(t0) from the whole `"context"`, or from the `"first"` observation.
+        initial: l(t0) from the whole `"context"`, or from the `"first"` observation, which must then always be given.
         likelihood: `"gaussian"` or `"bernoulli"`.
         noise: σ of a Gaussian from the `"decoder"`, `"shared"` by all times, or `"fixed"`.
-        noise_floor: the least σ, in scaled units; 0.1 in the paper.
+        noise_floor: the least σ, in scaled units; 0.1 in the paper's protocols.
         noise_std: the value of a fixed σ, in scaled units.
         latent_floor: the least σ of a latent.
         t0: where the flow starts, in scaled time; the earliest time of the training data if `None`.
@@ -73,7 +73,7 @@ class Spec:
     initial: Literal["context", "first"] = "context"
     likelihood: Literal["gaussian", "bernoulli"] = "gaussian"
     noise: Literal["decoder", "shared", "fixed"] = "decoder"
-    noise_floor: float = 0.1
+    noise_floor: float = 0.01
     noise_std: float = 0.1
     latent_floor: float = 0.1
     t0: float | None = None
@@ -85,6 +85,22 @@ class Spec:
         checks.choice("readout", self.readout, ("plain", "residual", "linear"))
         checks.choice("initial", self.initial, ("context", "first"))
         checks.choice("likelihood", self.likelihood, ("gaussian", "bernoulli"))
+        checks.choice("noise", self.noise, ("decoder", "shared", "fixed"))
+        checks.require(
+            0.0 <= self.noise_floor < 1.0, f"`noise_floor` is {self.noise_floor}; expected 0 ≤ floor < 1, in scaled units."
+        )
+        checks.positive("noise_std", self.noise_std)
+        checks.require(0.0 < self.latent_floor < 1.0, f"`latent_floor` is {self.latent_floor}; expected 0 < floor < 1.")
+        checks.require(
+            self.dynamics != "second" or self.l_dim % 2 == 0,
+            f"`l_dim` is {self.l_dim}; second-order dynamics need an even number (position and velocity).",
+        )
+        checks.require(
+            isinstance(self.solver, AbstractSolver),
+            f"`solver` is {self.solver!r}; expected Grid(…) or Adaptive(…), made with its options.",
+        )
+        if self.horizon is not None:
+            checks.positive("horizon", self.horizon)
         for name in ("r_dim", "z_dim", "l_dim", "h_dim"):
             checks.positive(name, getattr(self, name), integer=True)
         checks.require(self.channels is None or self.channels > 0, f"`channels` is {self.channels}; expected 1 or more.")
@@ -117,7 +133,7 @@ class Spec:
         inference = Inference(
             encoder=PointEncoder(channels, self.r_dim, self.h_dim, missing=self.missing, key=encoder_key),
             head=Head(self.r_dim + static_dim, d_dim if from_first else self.z_dim, self.h_dim, self.latent_floor, key=head_key),
-            first=Head(channels + 1 + static_dim, self.l_dim, self.h_dim, self.latent_floor, key=first_key)
+            first=Head(2 * channels + static_dim, self.l_dim, self.h_dim, self.latent_floor, key=first_key)
             if from_first
             else None,
         )
@@ -169,7 +185,8 @@ class Spec:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the solver as its name and options."""
-        name = next(n for n, kind in SOLVERS.items() if isinstance(self.solver, kind))
+        name = next((n for n, kind in SOLVERS.items() if isinstance(self.solver, kind)), None)
+        checks.require(name is not None, f"A {type(self.solver).__name__} cannot be saved; only {sorted(SOLVERS)} can.")
         return {**dataclasses.asdict(self), "solver": {"kind": name, **dataclasses.asdict(self.solver)}}  # type: ignore
 
     @classmethod

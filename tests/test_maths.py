@@ -1,0 +1,94 @@
+"""The formulas, worked out again by other means."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import scipy.integrate
+import scipy.stats
+
+import odeprocess as odp
+from cases import CASES, LENGTH, process, random_series
+from odeprocess.distributions import Bernoulli, Normal
+from odeprocess.tasks import Task
+
+CASE = "ndp"
+
+
+def normal_kl(a, b):
+    """KL(a ‖ b) by numerical integration."""
+
+    def integrand(x):
+        return a.pdf(x) * (a.logpdf(x) - b.logpdf(x))
+
+    return scipy.integrate.quad(integrand, a.mean() - 12 * a.std(), a.mean() + 12 * a.std(), limit=200)[0]
+
+
+def test_kl_is_the_integral_and_not_symmetric():
+    p, q = Normal(jnp.array(0.3), jnp.array(0.5)), Normal(jnp.array(-0.4), jnp.array(1.2))
+    p_, q_ = scipy.stats.norm(0.3, 0.5), scipy.stats.norm(-0.4, 1.2)
+    np.testing.assert_allclose(p.kl(q), normal_kl(p_, q_), rtol=1e-5)
+    np.testing.assert_allclose(q.kl(p), normal_kl(q_, p_), rtol=1e-5)
+    assert abs(float(p.kl(q) - q.kl(p))) > 0.5
+
+
+def test_log_densities_are_scipys():
+    y = np.linspace(-2, 2, 9)
+    np.testing.assert_allclose(
+        Normal(jnp.array(0.3), jnp.array(0.5)).log_prob(y), scipy.stats.norm.logpdf(y, 0.3, 0.5), rtol=1e-5
+    )
+    logit = 0.7
+    p = 1 / (1 + np.exp(-logit))
+    np.testing.assert_allclose(Bernoulli(jnp.array(logit)).log_prob(jnp.array([0.0, 1.0])), np.log([1 - p, p]), rtol=1e-5)
+
+
+def test_elbo_is_the_papers_worked_out_by_hand():
+    series = random_series(3, LENGTH)
+    context = series.mask & (jnp.arange(LENGTH) < 2)[:, None]
+    noise = jr.normal(jr.key(0), (3, CASES[CASE].z_dim))
+    found = odp.elbo(process(CASE), Task(series, context, series.mask), noise)
+
+    given = odp.Series(series.t, series.y, context, series.static)
+    q_context, q_target = process(CASE).infer(given), process(CASE).infer(series)
+    likelihoods = []
+    for eps in noise:
+        y, _ = process(CASE).predict(q_target.loc + q_target.scale * eps, series.t)
+        likelihoods.append(scipy.stats.norm.logpdf(series.y, y.loc, y.scale).sum())
+    a, b = (scipy.stats.norm(np.asarray(q.loc), np.asarray(q.scale)) for q in (q_target, q_context))
+    kl = sum(
+        normal_kl(scipy.stats.norm(m, s), scipy.stats.norm(n, r)) for m, s, n, r in zip(a.mean(), a.std(), b.mean(), b.std())
+    )
+    assert kl > 1e-3
+    np.testing.assert_allclose(found, np.mean(likelihoods) - kl, rtol=1e-4)
+
+
+def test_hidden_values_do_not_reach_the_context():
+    spec = odp.variant("ndp", r_dim=6, z_dim=6, l_dim=2, h_dim=8)
+    series = odp.data.lotka_volterra.sample(4, key=jr.key(0))
+    sampler = odp.TaskSampler(context=(3, 5), extra=(1, 5), split="channel", empty=0.0)
+    model = odp.fit(spec, series, sampler=sampler, options=odp.FitOptions(epochs=1)).model
+    assert model.spec.missing
+    task = sampler.draw(model.scaling.apply(series), key=jr.key(1))
+    hidden = ~task.context.any(1, keepdims=True)
+    changed = odp.Series(
+        task.points.t, jnp.where(hidden, task.points.y + 5.0, task.points.y), task.points.mask, task.points.static
+    )
+    beliefs = jax.vmap(model.process.inference.beliefs)
+    one, other = beliefs(task)[0], beliefs(Task(changed, task.context, task.target))[0]
+    np.testing.assert_array_equal(one.loc, other.loc)
+
+
+def test_gradients_of_quantiles_are_numeric_ones():
+    loc, scale = jnp.array([-1.0, 0.2, 0.9]), jnp.array([0.3, 0.5, 0.2])
+    for q in (0.05, 0.5, 0.95):
+
+        def quantile(loc, q=q):
+            return Normal(loc[:, None], scale[:, None]).mixture_quantile(jnp.asarray(q))[0]
+
+        numeric = [(quantile(loc + 1e-2 * e) - quantile(loc - 1e-2 * e)) / 2e-2 for e in jnp.eye(3)]
+        np.testing.assert_allclose(jax.grad(quantile)(loc), numeric, atol=2e-2)
+
+
+def test_unknown_probabilities_stay_unknown():
+    unknown = Bernoulli(jnp.array([[jnp.nan], [0.0]]))
+    assert np.isnan(unknown.sample(jr.key(0))[0]).all() and np.isnan(unknown.mixture_quantile(jnp.asarray(0.5))).all()
