@@ -30,7 +30,7 @@ def sines_model() -> odp.Model:
     """A small NDP that has seen sines for a few epochs, in scaled units."""
     series = odp.data.sines.sample(64, key=jr.key(0))
     spec = odp.variant("ndp", r_dim=16, z_dim=12, l_dim=4, h_dim=16, noise_floor=0.02)
-    return odp.fit(spec, series, options=odp.FitOptions(epochs=20, batch_size=16)).model
+    return odp.fit(spec, series, options=odp.FitOptions(epochs=150, batch_size=16, learning_rate=3e-3)).model
 
 
 @pytest.fixture(scope="session")

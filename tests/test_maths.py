@@ -56,7 +56,8 @@ def test_elbo_is_the_papers_worked_out_by_hand():
         likelihoods.append(scipy.stats.norm.logpdf(series.y, y.loc, y.scale).sum())
     a, b = (scipy.stats.norm(np.asarray(q.loc), np.asarray(q.scale)) for q in (q_target, q_context))
     kl = sum(
-        normal_kl(scipy.stats.norm(m, s), scipy.stats.norm(n, r)) for m, s, n, r in zip(a.mean(), a.std(), b.mean(), b.std())
+        normal_kl(scipy.stats.norm(m, s), scipy.stats.norm(n, r))
+        for m, s, n, r in zip(a.mean(), a.std(), b.mean(), b.std(), strict=True)
     )
     assert kl > 1e-3
     np.testing.assert_allclose(found, np.mean(likelihoods) - kl, rtol=1e-4)

@@ -78,7 +78,9 @@ def test_first_point_is_the_earliest_and_always_in(seed):
 
 @given(seed=st.integers(0, 10_000))
 def test_prefix_context_comes_before_everything_else(seed):
-    task = jax.device_get(draw(odp.TaskSampler(context=(1, 6), extra=(1, 6), split="prefix"), ragged(seed), jr.key(seed)))
+    task = jax.device_get(
+        draw(odp.TaskSampler(context=(1, 6), extra=(1, 6), split="prefix", empty=0.0), ragged(seed), jr.key(seed))
+    )
     for i in range(BATCH + 1):
         context, target = task.context[i].any(-1), task.target[i].any(-1)
         later = task.points.t[i][target & ~context]
@@ -95,7 +97,7 @@ def test_hidden_channel_is_missing_from_the_context_only(seed):
 
 def test_sizes_are_shared_by_a_batch_and_cover_their_range():
     series = odp.data.sines.sample(50, key=jr.key(0))
-    select = jax.jit(lambda key: odp.TaskSampler(context=(1, 10), extra=(0, 5)).select(series, key=key))
+    select = jax.jit(lambda key: odp.TaskSampler(context=(1, 10), extra=(0, 5), empty=0.0).select(series, key=key))
     drawn = [jax.device_get(select(jr.key(i))) for i in range(300)]
     assert all(len(set(s.num_context.tolist())) == 1 for s in drawn)
     assert {int(s.num_context[0]) for s in drawn} == set(range(1, 11))
@@ -124,6 +126,8 @@ def test_every_point_is_as_likely_as_any_other():
         ({"split": "sideways"}, "`split` is 'sideways'"),
         ({"shared": "all"}, "`shared`"),
         ({"empty": 1.0}, "`empty`"),
+        ({"empty": 0.1, "first_point": True}, "always in"),
+        ({"context": 5}, "`context` is 5"),
     ],
 )
 def test_impossible_samplers_are_refused(options, message):

@@ -156,7 +156,7 @@ def test_times_can_count_from_each_series_first_observation():
     start = 1.0e9
     assert np.isfinite(model.condition(key=jr.key(0), origin=start).mean(start + at)).all()
     unknown = model.condition(key=jr.key(0))
-    with pytest.raises(ValueError, match="no observation yet.*`origin=`"):
+    with pytest.raises(ValueError, match=r"no observation yet.*`origin=`"):
         unknown.mean(start + at)
     np.testing.assert_allclose(unknown.update(start + at, values).mean(start + at), one, atol=1e-4)
     with pytest.raises(ValueError, match="comes before the first one so far"):

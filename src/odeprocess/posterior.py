@@ -78,8 +78,10 @@ class Posterior:
             y: values, shaped like `t`, with a last axis for channels where there are several; NaN where missing.
         """
         t, y, lengths = self.record.read(t, y)
-        summary, belief = engine.observe(self.process, self.summary, self.record.scaled(t, y, least=1))
-        return dataclasses.replace(self, record=self.record.add(t, y, lengths), summary=summary, belief=belief, _last={})
+        self.record.check_complete(y)
+        record = self.record.add(t, y, lengths)
+        summary, belief = engine.observe(self.process, self.summary, record.scaled(t, y, least=1))
+        return dataclasses.replace(self, record=record, summary=summary, belief=belief, _last={})
 
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
         """`n` draws at `times`, `[n, times, channels]` (after the series axis, for a batch).

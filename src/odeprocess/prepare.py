@@ -108,7 +108,7 @@ def planned(
         check_series(validation, "validation", spec)
         checks.require(
             options.evaluate_every <= options.epochs,
-            f"`evaluate_every` is {options.evaluate_every} but there are only {options.epochs} epochs: nothing would be evaluated.",
+            f"`evaluate_every` is {options.evaluate_every} but there are {options.epochs} epochs: nothing would be evaluated.",
         )
         held_out = scaling.apply(validation)
         mask = np.asarray(validation.mask)

@@ -144,7 +144,8 @@ def _moments(x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     count = np.maximum(mask.sum(axes), 1)
     mean = np.where(mask, x, 0.0).sum(axes) / count
     centred = np.where(mask, x - mean.reshape((1,) * (x.ndim - 1) + mean.shape), 0.0)
-    std = np.sqrt((centred**2).sum(axes) / count)
+    with np.errstate(over="ignore"):  # an infinite scale is refused with a message
+        std = np.sqrt((centred**2).sum(axes) / count)
     # A constant channel has nothing to scale; rounding must not be blown up to unit variance.
     return mean, np.where(std > 1e-12 * np.maximum(np.abs(mean), 1e-300), std, 1.0)
 
@@ -156,4 +157,5 @@ def _host(x: Any) -> Any:
 def _cast(x: Any) -> Any:
     # NumPy stays NumPy: a compiled function takes it in faster than a detour over `jnp.asarray`.
     dtype = jnp.result_type(float)
-    return x.astype(dtype) if checks.is_traced(x) else np.asarray(x, dtype)
+    with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever asked
+        return x.astype(dtype) if checks.is_traced(x) else np.asarray(x, dtype)

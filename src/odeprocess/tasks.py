@@ -55,7 +55,7 @@ class TaskSampler:
         extra: smallest and largest number of target points beyond the context; `None` takes all that are left.
         first_point: whether each series' first observation is always in the context (it counts among them).
         shared: what the series of a batch share: their `"sizes"` (the paper), also which `"points"`, or `"nothing"`.
-        empty: the probability that a task has no context at all.
+        empty: the probability that a task has no context at all; by default 0.1, and 0 where the first point is always in.
         split: `"random"` points; `"prefix"`: the context is the earliest of the target, a forecast; `"channel"`: one
             channel is hidden from the context.
     """
@@ -64,7 +64,7 @@ class TaskSampler:
     extra: tuple[int, int] | None = (0, 5)
     first_point: bool = False
     shared: Literal["sizes", "points", "nothing"] = "sizes"
-    empty: float = 0.1
+    empty: float | None = None
     split: Literal["random", "prefix", "channel"] = "random"
 
     def __post_init__(self):
@@ -83,11 +83,22 @@ class TaskSampler:
             checks.require(self.context[1] + self.extra[1] > 0, "`context` and `extra` are both (0, 0): no targets at all.")
         checks.choice("shared", self.shared, ("sizes", "points", "nothing"))
         checks.choice("split", self.split, ("random", "prefix", "channel"))
-        checks.require(0.0 <= self.empty < 1.0, f"`empty` is {self.empty}; expected a probability, 0 ≤ empty < 1.")
+        if self.empty is None:
+            object.__setattr__(self, "empty", 0.0 if self.first_point else 0.1)
+        checks.require(0.0 <= self._empty < 1.0, f"`empty` is {self.empty}; expected a probability, 0 ≤ empty < 1.")
+        checks.require(
+            not (self.first_point and self._empty),
+            "`first_point` says that the first point is always in, `empty` that it is not.",
+        )
         checks.require(
             not (self.first_point and self.context[0] < 1),
             "`first_point` needs at least one context point, but `context` starts at 0. Use context=(1, …).",
         )
+
+    @property
+    def _empty(self) -> float:
+        assert self.empty is not None
+        return self.empty
 
     def num_points(self, length: int) -> int:
         """How many points a task holds, for series padded to `length`."""
@@ -116,8 +127,8 @@ class TaskSampler:
     def _sizes(self, u: Float[Array, "draws 3"], available: Int[Array, " batch"]):
         """Numbers of context and target points from uniform numbers."""
         num_context = _between(u[:, 0], *self.context)
-        if self.empty > 0.0:
-            num_context = jnp.where(u[:, 1] < self.empty, 0, num_context)
+        if self._empty > 0.0:
+            num_context = jnp.where(u[:, 1] < self._empty, 0, num_context)
         num_context = jnp.minimum(num_context, available)
         if self.extra is None:
             return num_context, available

@@ -44,7 +44,7 @@ class Extent(NamedTuple):
         checks.require(
             max(before, after) <= MAX_HORIZONS,
             f"A time lies {max((t0 - low), (high - t0)) / horizon:.3g} training horizons from the start; at most {MAX_HORIZONS} "
-            "are integrated. Check the unit and the origin of the times, or train on series that reach further.",
+            "are integrated. Check the unit of the times and where they begin, or train on series that reach further.",
         )
         return cls(before, after)
 
