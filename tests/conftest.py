@@ -27,10 +27,10 @@ hypothesis.settings.load_profile("odeprocess")
 
 @pytest.fixture(scope="session")
 def sines_model() -> odp.Model:
-    """A small NDP that has seen sines for a few epochs, in scaled units."""
-    series = odp.data.sines.sample(64, key=jr.key(0))
-    spec = odp.variant("ndp", r_dim=16, z_dim=12, l_dim=4, h_dim=16, noise_floor=0.02)
-    return odp.fit(spec, series, options=odp.FitOptions(epochs=150, batch_size=16, learning_rate=3e-3)).model
+    """An NDP that has learned sines by and large, in scaled units."""
+    series = odp.data.sines.sample(256, key=jr.key(0))
+    spec = odp.variant("ndp", noise_floor=0.02)
+    return odp.fit(spec, series, options=odp.FitOptions(epochs=60, batch_size=16)).model
 
 
 @pytest.fixture(scope="session")

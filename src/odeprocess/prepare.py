@@ -78,10 +78,11 @@ def check_series(series: Any, name: str, spec: Spec) -> None:
 def warn_of_scattered_series(series: Series, scaling: Scaling) -> None:
     """Warns where each series is short against the time that they cover together."""
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
+    whole = t[observed].max() - t[observed].min()
     spans = np.where(observed, t, -np.inf).max(-1) - np.where(observed, t, np.inf).min(-1)
-    if scaling.origin == "absolute" and len(series) > 1 and 0 < np.median(spans) < 0.05 * scaling.t_scale:
+    if scaling.origin == "absolute" and len(series) > 1 and 0 < np.median(spans) < 0.05 * whole:
         warnings.warn(
-            f"A typical series spans {np.median(spans):.3g} of the {scaling.t_scale:.3g} units of time that all series cover. "
+            f"A typical series spans {np.median(spans):.3g} of the {whole:.3g} units of time that all series cover. "
             "If each begins at a time of its own, use fit(…, origin='first').",
             stacklevel=3,
         )
