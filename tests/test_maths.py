@@ -9,7 +9,9 @@ import scipy.stats
 
 import odeprocess as odp
 from cases import CASES, LENGTH, process, random_series
+from odeprocess import engine
 from odeprocess.distributions import Bernoulli, Normal
+from odeprocess.process import Extent
 from odeprocess.tasks import Task
 
 CASE = "ndp"
@@ -93,3 +95,20 @@ def test_gradients_of_quantiles_are_numeric_ones():
 def test_unknown_probabilities_stay_unknown():
     unknown = Bernoulli(jnp.array([[jnp.nan], [0.0]]))
     assert np.isnan(unknown.sample(jr.key(0))[0]).all() and np.isnan(unknown.mixture_quantile(jnp.asarray(0.5))).all()
+
+
+def test_importance_weights_undo_the_choice_of_the_proposal():
+    series = jax.tree.map(lambda x: x[None], random_series(2, 3))
+    size = CASES[CASE].z_dim
+    belief = Normal(jnp.zeros((1, size)), jnp.full((1, size), 0.6))
+    # Wider than the belief, so that the weights are bounded and the estimate is sound.
+    proposal = Normal(jnp.full((1, size), 0.3), jnp.full((1, size), 0.8))
+    keys, count = jr.split(jr.key(0), 1), 400_000
+    for joint in (True, False):
+        arguments = (keys, series, count, Extent(), joint)
+        plain, weighted, unweighted = (
+            np.asarray(engine.log_density(process(CASE), a, b, *arguments)[0])
+            for a, b in ((belief, belief), (belief, proposal), (proposal, proposal))
+        )
+        np.testing.assert_allclose(weighted, plain, atol=0.03)
+        assert np.nanmax(np.abs(unweighted - plain)) > 0.1

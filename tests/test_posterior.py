@@ -121,17 +121,6 @@ def test_log_prob_is_in_the_users_units(sines_model):
     np.testing.assert_allclose(two, one - 2 * np.log(factor), atol=1e-3)
 
 
-def test_importance_and_plain_sampling_agree_given_enough_draws(sines_model):
-    posterior = sines_model.condition([-3.0], [0.1], key=KEY)
-    t = np.linspace(-2, 2, 12)
-    y = 0.5 * np.sin(t)
-    plain = posterior.log_prob(t, y, 20_000)
-    weighted = posterior.log_prob(t, y, 20_000, method="importance")
-    informed = posterior.update(t, y).log_prob(t, y, 20_000)
-    assert abs(plain - weighted) < 0.3
-    assert abs(informed - plain) > 1.0, "without the weights the proposal itself would be scored"
-
-
 def test_missing_values_do_not_count(two_channel_model):
     static, nan = np.zeros(2), np.nan
     posterior = two_channel_model.condition([0.1, 0.4], [[1.0, nan], [nan, 0.5]], key=KEY, static=static)

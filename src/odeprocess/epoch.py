@@ -73,8 +73,8 @@ def run_epoch(
 
 
 def _epoch(plan, state, key, epoch, series, validation):
-    epoch_key, score_key = jr.split(key)
-    train_key = jr.fold_in(epoch_key, epoch)  # scores use the same draws every epoch, to be compared on equal terms
+    train_key, _ = jr.split(jr.fold_in(key, epoch))
+    score_key = jr.fold_in(key, 2**31 - 2)  # the same draws every epoch, so that epochs are compared on equal terms
     optimiser = plan.options.transformation(plan.steps)
 
     def step(carry, drawn):
