@@ -97,7 +97,8 @@ def latency(repeats: int) -> list[dict]:
         return np.asarray(posterior.update(0.3, 0.2).belief.loc)
 
     def median(call) -> float:
-        call(), call()
+        call()
+        call()
         taken = []
         for _ in range(repeats):
             began = time.perf_counter()
