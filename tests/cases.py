@@ -15,7 +15,8 @@ LENGTH = 8
 def small(name: str, **changes: Any) -> odp.Spec:
     fixed = {"channels": 2, "static_dim": 1, "missing": False, "t0": 0.0, "horizon": 1.0, "solver": odp.Grid(steps=4)}
     sizes = {"r_dim": 6, "z_dim": 6, "l_dim": 6 if name.startswith("np") else 4, "h_dim": 8}
-    return odp.variant(name, **{**fixed, **sizes, **changes})
+    images = {"image": (16, 16), "channels": 256} if name.startswith("image") else {}
+    return odp.variant(name, **{**fixed, **sizes, **images, **changes})
 
 
 CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
@@ -25,6 +26,7 @@ CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
     "ndp, shared noise": small("ndp", noise="shared"),
     "ndp, fixed noise": small("ndp", noise="fixed", noise_std=0.2),
     "ndp, adaptive": small("ndp", solver=odp.Adaptive()),
+    "image ndp, missing pixels": small("image-ndp", missing=True),
 }
 ODE_CASES = {name: spec for name, spec in CASES.items() if spec.dynamics != "none"}
 
@@ -37,17 +39,18 @@ def process(name: str) -> odp.Process:
 @functools.cache
 def model(name: str) -> odp.Model:
     spec = CASES[name]
-    return odp.Model(process(name), spec, odp.Scaling.identity(2, 1))
+    assert spec.channels is not None
+    return odp.Model(process(name), spec, odp.Scaling.identity(spec.channels, 1))
 
 
-def random_series(seed: int, count: int, *, partial: bool = False) -> odp.Series:
+def random_series(seed: int, count: int, *, partial: bool = False, channels: int = 2) -> odp.Series:
     """One series of `count` observations, padded to `LENGTH`."""
     rng = np.random.default_rng(seed)
-    mask = np.broadcast_to((np.arange(LENGTH) < count)[:, None], (LENGTH, 2)).copy()
+    mask = np.broadcast_to((np.arange(LENGTH) < count)[:, None], (LENGTH, channels)).copy()
     if partial:
-        mask &= rng.random((LENGTH, 2)) < 0.7
+        mask &= rng.random((LENGTH, channels)) < 0.7
     t = rng.uniform(0, 1, LENGTH).astype(np.float32)
-    y = rng.uniform(0, 1, (LENGTH, 2)).astype(np.float32) * mask
+    y = rng.uniform(0, 1, (LENGTH, channels)).astype(np.float32) * mask
     return jax.tree.map(jax.numpy.asarray, odp.Series(t, y, mask, rng.normal(size=1).astype(np.float32)))
 
 

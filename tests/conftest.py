@@ -4,6 +4,9 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+DATA = Path(os.environ.get("ODEPROCESS_DATA", ROOT.parent / "shared" / "data"))
+if DATA.is_dir():
+    os.environ["ODEPROCESS_DATA"] = str(DATA.resolve())
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # compiling takes most of the time here, not running
@@ -23,6 +26,9 @@ hypothesis.settings.register_profile(
     "odeprocess", deadline=None, max_examples=12, derandomize=bool(os.environ.get("CI")), database=None
 )
 hypothesis.settings.load_profile("odeprocess")
+
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"needs the public data sets in {DATA}; ODEPROCESS_DATA names a folder")
 
 
 @pytest.fixture(scope="session")

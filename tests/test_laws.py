@@ -15,8 +15,9 @@ from odeprocess.tasks import Task
 
 
 def over(cases):
-    """All cases; those that are no row of the variant table are left to the slow tests."""
-    marked = [pytest.param(c, marks=[] if c in odp.VARIANTS else [pytest.mark.slow]) for c in cases]
+    """All cases; images, and those that are no row of the variant table, are left to the slow tests."""
+    fast = [case for case in odp.VARIANTS if not case.startswith("image")]
+    marked = [pytest.param(c, marks=[] if c in fast else [pytest.mark.slow]) for c in cases]
     return pytest.mark.parametrize("case", marked)
 
 
@@ -33,8 +34,14 @@ def close(a, b, tolerance=2e-5):
         np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 
-def partial(case: str) -> bool:
-    return bool(CASES[case].missing)
+def full(case: str, seed: int, count: int) -> odp.Series:
+    """A series that suits a case, every channel there."""
+    return random_series(seed, count, channels=CASES[case].channels or 1)
+
+
+def some(case: str, seed: int, count: int) -> odp.Series:
+    """A series that suits a case, with channels missing where the case is made for it."""
+    return random_series(seed, count, partial=bool(CASES[case].missing), channels=CASES[case].channels or 1)
 
 
 def draw(case: str, seed: int):
@@ -44,7 +51,7 @@ def draw(case: str, seed: int):
 @every_case
 @given(seed=seeds, count=counts)
 def test_belief_does_not_depend_on_the_order_of_the_context(case, seed, count):
-    series = random_series(seed, count, partial=partial(case))
+    series = some(case, seed, count)
     series = odp.Series(jnp.round(series.t, 1), series.y, series.mask, series.static)  # so that there are ties
     order = np.random.default_rng(seed + 1).permutation(LENGTH)
     close(infer(process(case), series), infer(process(case), reordered(series, order)))
@@ -53,17 +60,17 @@ def test_belief_does_not_depend_on_the_order_of_the_context(case, seed, count):
 @every_case
 @given(seed=seeds, count=counts)
 def test_belief_is_finite_for_any_context_even_none(case, seed, count):
-    belief = infer(process(case), random_series(seed, count, partial=partial(case)))
+    belief = infer(process(case), some(case, seed, count))
     assert np.isfinite(belief.loc).all() and (np.asarray(belief.scale) > 0).all()
 
 
 @every_case
 @given(seed=seeds, count=st.integers(1, LENGTH))
 def test_padding_changes_neither_the_objective_nor_its_gradient(case, seed, count):
-    series = random_series(seed, count, partial=partial(case))
+    series = some(case, seed, count)
     context = series.mask & (jnp.arange(LENGTH) < count // 2)[:, None]
     noise = jr.normal(jr.key(seed), (2, CASES[case].z_dim))
-    rubbish = random_series(seed + 1, LENGTH)
+    rubbish = some(case, seed + 1, LENGTH)
     longer = odp.Series(
         jnp.concatenate([series.t, rubbish.t]),
         jnp.concatenate([series.y, 100.0 * rubbish.y]),
@@ -125,7 +132,7 @@ def test_the_state_at_t0_is_the_start(case):
 
 @every_case
 def test_a_batch_is_a_loop(case):
-    batch = [random_series(i, i, partial=partial(case)) for i in range(4)]
+    batch = [some(case, i, i) for i in range(4)]
     together = jax.vmap(process(case).infer)(jax.tree.map(lambda *x: jnp.stack(x), *batch))
     for i, series in enumerate(batch):
         close(jax.tree.map(lambda x, i=i: x[i], together), infer(process(case), series))
@@ -140,7 +147,7 @@ def test_compiled_and_plain_agree(case):
 @every_case
 @given(seed=seeds, count=counts)
 def test_kl_is_never_negative_and_zero_when_the_context_is_the_target(case, seed, count):
-    series = random_series(seed, LENGTH, partial=partial(case))
+    series = some(case, seed, LENGTH)
     context = series.mask & (jnp.arange(LENGTH) < count)[:, None]
     q_context, q_target = beliefs(process(case), Task(series, context, series.mask))
     assert float(q_target.kl(q_context).min()) >= -1e-6
@@ -151,7 +158,7 @@ def test_kl_is_never_negative_and_zero_when_the_context_is_the_target(case, seed
 @every_case
 @given(seed=seeds, first=st.integers(0, 5), second=st.integers(0, 3))
 def test_update_is_conditioning_on_everything(case, seed, first, second):
-    series = jax.device_get(random_series(seed, first + second, partial=partial(case)))
+    series = jax.device_get(some(case, seed, first + second))
     t, y, key = series.t, np.where(series.mask, series.y, np.nan), jr.key(1)
     t = np.round(t, 1)  # so that there are ties
     n = first + second
@@ -163,7 +170,7 @@ def test_update_is_conditioning_on_everything(case, seed, first, second):
 
 @every_case
 def test_saved_and_loaded_models_predict_the_same_bits(case, tmp_path):
-    series = jax.device_get(random_series(0, 5))
+    series = jax.device_get(full(case, 0, 5))
     model(case).save(tmp_path / "model")
     again = odp.load(tmp_path / "model")
     assert again.spec == CASES[case]
@@ -177,7 +184,7 @@ def test_saved_and_loaded_models_predict_the_same_bits(case, tmp_path):
 @every_case
 @given(seed=seeds)
 def test_joint_density_is_exchangeable_and_consistent(case, seed):
-    series = jax.device_get(random_series(seed, LENGTH))
+    series = jax.device_get(full(case, seed, LENGTH))
     posterior = model(case).condition(series.t[:2], series.y[:2], key=jr.key(1), static=series.static, draws=8)
     t, y, order = series.t[2:], series.y[2:], np.random.default_rng(seed).permutation(LENGTH - 2)
     whole = posterior.log_prob(t, y)

@@ -17,16 +17,19 @@ PACKAGE = ROOT / "src" / "odeprocess"
 LAYERS = """
 version checks progress
 series scaling distributions
-data.curves data.physics data
+data.files data.curves data.physics data.images data.characters data
 tasks
 process.nets process.tableaus process.encoder process.latent process.field process.solvers process.flow
-process.decoder process.likelihood process.core process.variants process
+process.decoder process.images process.likelihood process.core process.spec process.variants process
 objectives metrics
 engine record functions posterior
 folders model diagnostics
 optimise epoch prepare train
 plots
-experiments.protocol experiments
+experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
+experiments.classifier experiments.active experiments.timing experiments.runner experiments.rows experiments.reproduce
+experiments.pictures experiments.image_pictures experiments.page experiments
+cli __main__
 """.split()
 
 

@@ -121,12 +121,13 @@ def _loss(process, tasks, noise, extent):
 def _evaluated(plan, state, loss, key, done, validation):
     options = plan.options
 
-    # A series may have gone whole into the context; it then has nothing left to be scored on.
-    scored = (validation.target & ~validation.context).any((1, 2))
+    # A series may have gone whole into the context; it may then have nothing left to be scored on.
+    new_only = not options.validation_context_scored
+    scored = (validation.target & ~validation.context if new_only else validation.target).any((1, 2))
 
     def scores(process):
         found = score_all(
-            process, validation, draws=options.validation_draws, key=key, extent=plan.validation_extent, exclude_context=True
+            process, validation, draws=options.validation_draws, key=key, extent=plan.validation_extent, exclude_context=new_only
         )
         return jax.tree.map(lambda x: jnp.where(scored, x, 0.0).sum() / scored.sum(dtype=x.dtype), found)
 

@@ -44,8 +44,8 @@ def write(folder: str | Path, process: Process, spec: Spec, scaling: Scaling, in
     }
     card["sha256"] = _card_digest(card)
     text = json.dumps(card, indent=2, allow_nan=False).encode()
-    _replace(folder / card["weights"]["file"], weights)
-    _replace(folder / CARD, text)
+    replace_file(folder / card["weights"]["file"], weights)
+    replace_file(folder / CARD, text)
     for pattern in ("weights-*.safetensors", f".{CARD}.*", ".weights-*.safetensors.*"):  # of older saves, or of killed ones
         for old in folder.glob(pattern):
             if old.name != card["weights"]["file"]:
@@ -138,7 +138,7 @@ def _filled(spec: Spec, weights: dict[str, np.ndarray]) -> Process:
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Writes `content` beside `path`, makes sure it is on disk, then moves it into place."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -25,6 +25,8 @@ class FitOptions:
         validation_context: how many observations of a validation series are given, at random; the rest are scored. By
             default as many as in training: each series draws a number from the task sampler's range, once and for all.
         validation_draws: latent draws in an evaluation.
+        validation_context_scored: whether the given observations are scored too, as the paper does.
+        keep: the `"best"` epoch by the validation series' log density, or the `"last"`: they are then only watched.
         max_bad_steps: steps in a row with a loss or gradient that is not finite after which a seed is given up.
     """
 
@@ -39,6 +41,8 @@ class FitOptions:
     evaluate_every: int = 1
     validation_context: int | None = None
     validation_draws: int = 16
+    validation_context_scored: bool = False
+    keep: Literal["best", "last"] = "best"
     max_bad_steps: int = 50
 
     def __post_init__(self):
@@ -49,6 +53,7 @@ class FitOptions:
             if getattr(self, name) is not None:
                 checks.positive(name, getattr(self, name), integer=name in ("patience", "validation_context"))
         checks.choice("optimiser", self.optimiser, ("adam", "rmsprop"))
+        checks.choice("keep", self.keep, ("best", "last"))
         checks.choice("schedule", self.schedule, ("constant", "cosine"))
 
     def transformation(self, steps_an_epoch: int) -> optax.GradientTransformation:

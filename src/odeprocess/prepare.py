@@ -122,7 +122,7 @@ def planned(
         asker = dataclasses.replace(sampler, context=size, extra=None, shared="nothing", empty=0.0)
         tasks = _validation_tasks(asker, held_out)
         checks.require(
-            bool((tasks.target & ~tasks.context).any()),
+            options.validation_context_scored or bool((tasks.target & ~tasks.context).any()),
             "The validation series have nothing left to score: all their points went into the context. Use a smaller "
             "`validation_context`, or longer series.",
         )

@@ -6,8 +6,14 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(total: int, what: str, *, show: bool | None = None) -> Iterator[Callable[[str], None]]:
-    """Yields a function that moves the bar one step on and shows a note; silent unless on a terminal or asked for."""
+def progress_bar(total: int, what: str, *, show: bool | Callable[[str], None] | None = None) -> Iterator[Callable[[str], None]]:
+    """Yields a function that moves the bar one step on and shows a note; silent unless on a terminal or asked for.
+
+    A function given as `show` is told instead: the caller has a bar of its own.
+    """
+    if callable(show):
+        yield show
+        return
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda note: None
         return

@@ -5,7 +5,7 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -90,7 +90,7 @@ def fit(
     scaling: Scaling | None = None,
     origin: Origin = "absolute",
     seeds: int | Sequence[int] = 0,
-    progress: bool | None = None,
+    progress: bool | Callable[[str], None] | None = None,
 ) -> Fit:
     """Trains a process on series.
 
@@ -107,7 +107,7 @@ def fit(
         origin: whether all series share one clock, `"absolute"`, or each counts time from its `"first"` observation: for
             subjects, batches or events that begin at different times. For the scaling that is fitted here.
         seeds: one seed, or several to train at once.
-        progress: whether to show a progress bar; by default on a terminal.
+        progress: whether to show a progress bar; by default on a terminal. Or a function to call after each epoch with a note.
 
     Returns:
         A `Fit`: `fit(...).model` is the model.
@@ -154,7 +154,8 @@ def fit(
             if (stopped | broken).all():
                 break
     seconds = np.diff([began, *ends])
-    return _finished(states, spec, scaling, seed_array, broken, reports, seconds, validated=tasks is not None)
+    validated = tasks is not None and options.keep == "best"
+    return _finished(states, spec, scaling, seed_array, broken, reports, seconds, validated=validated)
 
 
 def _breakdown(epoch: int, bad_steps: int, num_seeds: int) -> str:

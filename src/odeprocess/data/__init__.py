@@ -1,5 +1,6 @@
-"""Data: the paper's curves and systems, drawn by our code."""
+"""Data: the paper's curves and systems, drawn by our code, and the public sets that its experiments use."""
 
+from .characters import Characters as Characters, load_characters as load_characters
 from .curves import (
     CURVES as CURVES,
     CurveFamily as CurveFamily,
@@ -7,6 +8,13 @@ from .curves import (
     lines as lines,
     oscillators as oscillators,
     sines as sines,
+)
+from .images import (
+    RotatingDigits as RotatingDigits,
+    load_digits as load_digits,
+    rotate as rotate,
+    rotating as rotating,
+    variable_rotating as variable_rotating,
 )
 from .physics import LotkaVolterra as LotkaVolterra, lotka_volterra as lotka_volterra
 

@@ -1,12 +1,13 @@
-"""The paper's protocols, read from `paper.toml`."""
+"""How the paper trains and tests on each task, read from `paper.toml`."""
 
 import dataclasses
+import functools
 import tomllib
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from .. import checks
-from ..data import SOURCES
+from ..data import SOURCES, rotating, variable_rotating
 from ..optimise import FitOptions
 from ..process import Spec, variant
 from ..scaling import Scaling
@@ -14,10 +15,12 @@ from ..series import Series
 from ..tasks import Task, TaskSampler
 from ..train import Fit, fit
 
+DIGITS = {source.name: source for source in (rotating, variable_rotating)}
+
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-    """How the paper trains and tests on one task: RMSprop at 1e-3, no scaling, the first point always in the context.
+    """How one task is trained and tested: by default RMSprop at 1e-3, no scaling, the first point always in the context.
 
     Attributes:
         name: of the task and of its data source.
@@ -25,9 +28,20 @@ class Protocol:
         test: number of test series.
         batch_size: series in a step.
         context: least and most context points in training.
-        extra: least and most extra target points in training.
         test_context: context points of a test series.
         epochs: passes over the training series.
+        extra: least and most extra target points in training; `None` for all points.
+        validation: series that choose the epoch; without any the last epoch counts.
+        patience: epochs without a better validation score after which training stops.
+        evaluate_every: epochs between two points of the curve of test errors.
+        optimiser: `"rmsprop"` or `"adam"`.
+        learning_rate: of it.
+        schedule: of the learning rate.
+        copies: turns of every training digit (images only).
+        restarts: of how many of its first frames each training series makes a beginning (images only).
+        scaled_times: whether times are scaled to [−2, 2] instead of taken as they are.
+        fresh: series drawn anew to test on, where the source can draw them.
+        draws: latent draws behind the error of the mean.
     """
 
     name: str
@@ -35,9 +49,20 @@ class Protocol:
     test: int
     batch_size: int
     context: tuple[int, int]
-    extra: tuple[int, int]
     test_context: int
     epochs: int
+    extra: tuple[int, int] | None = None
+    validation: int = 0
+    patience: int | None = None
+    evaluate_every: int = 1
+    optimiser: Literal["rmsprop", "adam"] = "rmsprop"
+    learning_rate: float = 1e-3
+    schedule: Literal["constant", "cosine"] = "constant"
+    copies: int = 1
+    restarts: int = 1
+    scaled_times: bool = False
+    fresh: int = 1000
+    draws: int = 64
 
     @property
     def sampler(self) -> TaskSampler:
@@ -46,16 +71,30 @@ class Protocol:
 
     @property
     def options(self) -> FitOptions:
-        """How the paper optimises."""
-        return FitOptions(epochs=self.epochs, batch_size=self.batch_size, optimiser="rmsprop", learning_rate=1e-3)
+        """How the paper optimises; validation series are given as many observations as test series."""
+        return FitOptions(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            optimiser=self.optimiser,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            patience=self.patience,
+            evaluate_every=min(self.evaluate_every, self.epochs),
+            validation_context=self.test_context,
+            validation_draws=1,
+            validation_context_scored=True,
+            keep="best" if self.validation else "last",
+        )
 
     def series(self, num_series: int, *, key: Any, noise: float = 0.0) -> Series:
-        """Fresh series of the task."""
+        """Fresh series of a task whose source can draw them."""
+        checks.choice("name", self.name, tuple(SOURCES))
         return SOURCES[self.name].sample(num_series, key=key, noise=noise)
 
     def spec(self, name: str, **changes: Any) -> Spec:
         """A variant, started where the paper starts it and with the noise floor of its released code."""
-        return variant(name, **{"t0": SOURCES[self.name].t0, "noise_floor": 0.1, **changes})
+        started = {"t0": SOURCES[self.name].t0} if self.name in SOURCES else {}
+        return variant(name, **{**started, "noise_floor": 0.1, **changes})
 
     def test_tasks(self, series: Series, *, key: Any, first_point: bool = True) -> Task:
         """Test tasks: a fixed number of context points, all points as targets."""
@@ -65,12 +104,36 @@ class Protocol:
     def fit(self, spec: Spec | str, series: Series, **arguments: Any) -> Fit:
         """Trains as the paper does; `arguments` go to `fit`."""
         spec = self.spec(spec) if isinstance(spec, str) else spec
-        defaults = {
-            "sampler": self.sampler,
-            "options": self.options,
-            "scaling": Scaling.identity(series.channels, series.static.shape[-1]),
-        }
+        scaling = Scaling.identity(series.channels, series.static.shape[-1])
+        if self.scaled_times:
+            scaling = Scaling.fit(series, values=False)
+        defaults = {"sampler": self.sampler, "options": self.options, "scaling": scaling}
         return fit(spec, series, **{**defaults, **arguments})
+
+    def replace(self, **changes: Any) -> "Protocol":
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def quick(self) -> "Protocol":
+        """So small that it only shows that everything runs."""
+        return self.replace(
+            train=min(self.train, 2 * self.batch_size),
+            validation=min(self.validation, 8),
+            test=min(self.test, 8),
+            epochs=2,
+            evaluate_every=1,
+            copies=1,
+            restarts=min(self.restarts, 2),
+            patience=None,
+            fresh=16,
+            draws=4,
+        )
+
+
+@functools.cache
+def paper() -> dict[str, Any]:
+    """The whole of `paper.toml`."""
+    return tomllib.loads(resources.files("odeprocess.experiments").joinpath("paper.toml").read_text(encoding="utf-8"))
 
 
 def protocol(name: str) -> Protocol:
@@ -81,7 +144,7 @@ def protocol(name: str) -> Protocol:
         >>> odp.experiments.protocol("lotka-volterra").test_context
         90
     """
-    table = tomllib.loads(resources.files("odeprocess.experiments").joinpath("paper.toml").read_text(encoding="utf-8"))
+    table = paper()["task"]
     checks.choice("protocol", name, tuple(table))
-    row = table[name]
-    return Protocol(name, **{**row, "context": tuple(row["context"]), "extra": tuple(row["extra"])})
+    row: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table[name].items()}
+    return Protocol(name, **row)

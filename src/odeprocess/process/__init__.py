@@ -7,14 +7,16 @@ from .decoder import (
     PlainDecoder as PlainDecoder,
     ResidualDecoder as ResidualDecoder,
 )
-from .encoder import PointEncoder as PointEncoder, Summary as Summary
+from .encoder import AbstractEncoder as AbstractEncoder, PointEncoder as PointEncoder, Summary as Summary
 from .field import AbstractField as AbstractField, FirstOrder as FirstOrder, SecondOrder as SecondOrder
 from .flow import AbstractFlow as AbstractFlow, OdeFlow as OdeFlow, Still as Still
-from .latent import Head as Head, Inference as Inference
+from .images import ImageDecoder as ImageDecoder, ImageEncoder as ImageEncoder
+from .latent import AbstractHead as AbstractHead, Head as Head, Inference as Inference
 from .likelihood import (
     AbstractLikelihood as AbstractLikelihood,
     BernoulliLikelihood as BernoulliLikelihood,
     GaussianLikelihood as GaussianLikelihood,
 )
 from .solvers import AbstractSolver as AbstractSolver, Adaptive as Adaptive, Extent as Extent, Grid as Grid, Path as Path
-from .variants import VARIANTS as VARIANTS, Spec as Spec, variant as variant
+from .spec import Spec as Spec
+from .variants import VARIANTS as VARIANTS, variant as variant

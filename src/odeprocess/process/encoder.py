@@ -3,6 +3,7 @@
 The summary is a sum and a count, so adding observations costs O(1) however many came before.
 """
 
+from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
@@ -57,7 +58,17 @@ class Summary(eqx.Module):
         )
 
 
-class PointEncoder(eqx.Module):
+class AbstractEncoder(eqx.Module):
+    """The code r_i of every observation. To write an encoder, give it this method and say if it is told what is missing."""
+
+    missing: eqx.AbstractVar[bool]
+
+    @abstractmethod
+    def __call__(self, series: Series) -> Float[Array, "n r"]:
+        """The code of every point; masked values must not enter."""
+
+
+class PointEncoder(AbstractEncoder):
     """r_i = f_e(t_i, y_i), or of (t_i, y_i, mask_i) when built for missing channels."""
 
     net: MLP
@@ -69,7 +80,6 @@ class PointEncoder(eqx.Module):
         self.missing = missing
 
     def __call__(self, series: Series) -> Float[Array, "n r"]:
-        """The code of every point; masked values do not enter."""
         y = jnp.where(series.mask, series.y, 0.0)
         parts = [series.t[:, None], y]
         if self.missing:

@@ -10,6 +10,8 @@ from jaxtyping import Array, Float
 
 from ..distributions import AbstractDistribution, Bernoulli, Normal
 
+START = 2.0  # the bias of σ at first is −2
+
 
 class AbstractLikelihood(eqx.Module):
     """To write a likelihood, say how many raw numbers it wants and what distribution they mean."""
@@ -27,7 +29,7 @@ class GaussianLikelihood(AbstractLikelihood):
     """Normal observations.
 
     σ is `"decoder"`: a function of the state and time, floor + (1 − floor)·softplus(·); `"shared"`: one learned number
-    a channel, with the same floor; or `"fixed"`: the constant `std`.
+    a channel, with the same floor; or `"fixed"`: the constant `std`. A learned σ begins at about 0.2.
     """
 
     noise: Literal["decoder", "shared", "fixed"] = eqx.field(static=True)
@@ -53,7 +55,7 @@ class GaussianLikelihood(AbstractLikelihood):
         return Normal(raw, jnp.full_like(raw, self.std))
 
     def _positive(self, raw):
-        return self.floor + (1.0 - self.floor) * jax.nn.softplus(raw)
+        return self.floor + (1.0 - self.floor) * jax.nn.softplus(raw - START)
 
 
 class BernoulliLikelihood(AbstractLikelihood):

@@ -23,19 +23,16 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 class Linear(eqx.Module):
-    """x ↦ Wx + b, with W of variance 1/in and b zero at first.
-
-    The paper does not say how its networks begin. Against PyTorch's default (variance 1/(3·in)) this start takes the
-    NDP's error on sines after the paper's 30 epochs from 2.4e-2 to 1.9e-2, with half the spread between seeds.
-    """
+    """x ↦ Wx + b, with W and b uniform within ±1/√in at first: what the paper's networks, written in PyTorch, begin with."""
 
     weight: Float[Array, "*seeds out_dim in_dim"]
     bias: Float[Array, "*seeds out_dim"]
 
     def __init__(self, in_dim: int, out_dim: int, *, key: Any):
-        limit = (3.0 / in_dim) ** 0.5
-        self.weight = jr.uniform(key, (out_dim, in_dim), minval=-limit, maxval=limit)
-        self.bias = jnp.zeros(out_dim)
+        weight_key, bias_key = jr.split(key)
+        limit = in_dim**-0.5
+        self.weight = jr.uniform(weight_key, (out_dim, in_dim), minval=-limit, maxval=limit)
+        self.bias = jr.uniform(bias_key, (out_dim,), minval=-limit, maxval=limit)
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Float[Array, " out_dim"]:
         return self.weight @ x + self.bias

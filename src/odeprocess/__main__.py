@@ -1,0 +1,5 @@
+"""`python -m odeprocess`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,67 @@
+"""One command for each of the paper's experiments: run what is missing, then write the record."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import checks
+from .plan import Experiment, experiment
+from .rows import rows
+from .runner import Advance, collect, jobs, run
+from .store import provenance, write_json
+
+ALL = (
+    "table1",
+    "table2",
+    "table3",
+    "active-learning",
+    "lotka-volterra",
+    "handwriting",
+    "rotating-mnist",
+    "variable-rotating-mnist",
+)
+
+
+def chosen(name: str, *, num_seeds: int = 5, quick: bool = False) -> list[Experiment]:
+    """The experiments that a name stands for."""
+    return [experiment(each, num_seeds=num_seeds, quick=quick) for each in (ALL if name == "all" else (name,))]
+
+
+def only(whole: Experiment, variants: Sequence[str]) -> Experiment:
+    """The part of an experiment that is about some of its variants."""
+    known = tuple(dict.fromkeys(cell.variant for cell in whole.cells))
+    for variant in variants:
+        checks.choice("only", variant, known)
+    return dataclasses.replace(whole, cells=tuple(cell for cell in whole.cells if cell.variant in variants))
+
+
+def total_work(parts: list[Experiment], out: Path) -> float:
+    """The work of everything, done or not, in the runner's units."""
+    return sum(work for each in parts for _, work, _ in jobs(each, out))
+
+
+def reproduce(
+    whole: Experiment, out: Path, advance: Advance = lambda work, note: None, *, variants: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Runs what an experiment lacks and writes `NAME.json` into `out`, with everything that is there by then.
+
+    Arguments:
+        whole: the experiment.
+        out: where runs and records are kept.
+        advance: told of work done.
+        variants: run only these.
+    """
+    run(only(whole, variants) if variants else whole, out, advance)
+    results = collect(whole, out)
+    record = {
+        "experiment": whole.name,
+        "title": whole.title,
+        "unit": whole.unit,
+        "quick": whole.quick,
+        "rows": rows(whole, results),
+        "runs": {key: [found["task"], found.get("variant")] for key, found in results.items()},
+        "written_by": provenance(),
+    }
+    write_json(out / f"{whole.name}.json", record)
+    return record
