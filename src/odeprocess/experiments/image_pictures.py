@@ -32,8 +32,9 @@ def strips(runs: Runs, task: str, rows: dict[str, str], digit: int = 3) -> Any:
         lines[label] = frames_of(runs.model(task, variant), tasks)[0]
     count, inside = len(true), DIGITS[task].frames
     removed = DIGITS[task].removed
-    figure, axes = plt.subplots(len(lines), count, figsize=(0.56 * count, 0.64 * len(lines) + 0.25))
-    figure.subplots_adjust(0.085, 0.01, 0.995, 0.88, wspace=0.06, hspace=0.08)
+    figure, axes = plt.subplots(len(lines), count, figsize=(0.56 * count, 0.64 * len(lines) + 0.5))
+    top = 1.0 - 0.45 / (0.64 * len(lines) + 0.5)
+    figure.subplots_adjust(0.085, 0.01, 0.995, top, wspace=0.06, hspace=0.08)
     for row, (label, images) in zip(axes, lines.items(), strict=True):
         for place, ax in enumerate(row):
             ax.set(xticks=[], yticks=[])
@@ -47,9 +48,9 @@ def strips(runs: Runs, task: str, rows: dict[str, str], digit: int = 3) -> Any:
     for place, ax in enumerate(axes[0]):
         beyond = place >= inside
         colour = NP if beyond else (NDP if place == removed else INK)
-        ax.set_title(f"{place / 10:.1f}", fontsize=7, color=colour, pad=2)
-    note = f"times; orange: beyond training{'; blue: removed from training' if removed is not None else ''}"
-    figure.text(0.5, 0.965, note, ha="center", fontsize=8, color=INK)
+        ax.set_title(f"{place / 10:.1f}", fontsize=8, color=colour, pad=2, weight="normal" if colour == INK else "bold")
+    note = f"time of the frame; bold orange: beyond training{'; bold blue: removed from training' if removed is not None else ''}"
+    figure.text(0.54, 0.995, note, ha="center", va="top", fontsize=9, color=INK)
     return figure
 
 

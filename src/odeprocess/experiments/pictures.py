@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..data import load_characters, lotka_volterra
 from ..model import Model
@@ -57,8 +58,16 @@ def draw_curves(runs: Runs, ax: Any, task: str, variants: dict[str, tuple[str, A
         ax.plot(epoch, mean, color=colour, linewidth=1.6, label=label)
         ax.fill_between(epoch, mean - stderr, mean + stderr, color=colour, alpha=0.18, linewidth=0)
     ax.set(yscale="log", xlabel="epoch", xlim=(0, None))
+    plain_numbers(ax)
     ax.grid(True, which="major", axis="y", color="#e4e7eb", linewidth=0.7)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def plain_numbers(ax: Any) -> None:
+    """Labels a logarithmic axis with ordinary numbers, and few of them."""
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def unit_text(unit: float) -> str:
@@ -134,7 +143,9 @@ def active(runs: Runs) -> Any:
             queries = [r["queries"] for r in rows]
             axes[2].plot(queries, mean, style, color=colour, marker="o", markersize=3, label=f"{name.upper()}, {way}")
             axes[2].fill_between(queries, mean - stderr, mean + stderr, color=colour, alpha=0.15, linewidth=0)
-    axes[2].set(yscale="log", xlabel="queries", ylabel=unit_text(runs.record["unit"]).replace("test ", ""))
+    axes[2].set(yscale="log")
+    plain_numbers(axes[2])
+    axes[2].set(xlabel="queries", ylabel=unit_text(runs.record["unit"]).replace("test ", ""))
     axes[2].set_title("error after each query", fontsize=11)
     axes[2].spines[["top", "right"]].set_visible(False)
     axes[2].legend(frameon=False, fontsize=8)
@@ -200,7 +211,7 @@ def letters(runs: Runs, counts: tuple[int, ...] = (1, 3, 10, 20, 50, 100)) -> An
     there = np.asarray(series.observed[0])
     t, y = np.asarray(series.t[0])[there], np.asarray(series.y[0])[there]
     order = np.concatenate([[0], 1 + np.random.default_rng(1).permutation(len(t) - 1)])
-    figure, axes = plt.subplots(2, len(counts), figsize=(2.0 * len(counts), 4.3), layout="constrained", sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, len(counts), figsize=(2.0 * len(counts), 3.2), layout="constrained", sharex=True, sharey=True)
     for row, (name, colour) in zip(axes, (("np", NP), ("ndp", NDP)), strict=True):
         model = runs.model("handwriting", name)
         for ax, count in zip(row, counts, strict=True):

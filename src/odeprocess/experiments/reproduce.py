@@ -53,6 +53,11 @@ def reproduce(
         variants: run only these.
     """
     run(only(whole, variants) if variants else whole, out, advance)
+    return write_record(whole, out)
+
+
+def write_record(whole: Experiment, out: Path) -> dict[str, Any]:
+    """Writes `NAME.json` from the runs that are there."""
     results = collect(whole, out)
     record = {
         "experiment": whole.name,

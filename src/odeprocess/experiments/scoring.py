@@ -22,11 +22,13 @@ def score(model: Model, test: HeldOut, *, draws: int) -> dict[str, float]:
         For every group of points: `mse`, of a single latent draw; `mse_mean`, of the mean over `draws`; `nll`, the
         negative log density a value under all draws. The group's name follows in brackets.
     """
+    draws = 1 if test.one_draw else draws
     tasks = Task(model.scaling.apply(test.tasks.points), test.tasks.context, test.tasks.target)
     t = np.asarray(tasks.points.t)
     extent = model.process.flow.extent(float(t.min()), float(t.max()))
     found = {name: np.asarray(x) for name, x in _errors(model.process, tasks, draws, extent).items()}
     weight = found.pop("weight")
+    found = {"mse": found["mse"]} if test.one_draw else found
     scores = {}
     for group, chosen in test.groups.items():
         share = weight[:, chosen].sum(1)

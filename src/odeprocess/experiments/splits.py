@@ -17,10 +17,14 @@ EXTRAPOLATED = 5  # frames after those of training
 
 
 class HeldOut(NamedTuple):
-    """Tasks to score, and the groups of points over which errors are averaged: every group is a metric of its own."""
+    """Tasks to score, and the groups of points over which errors are averaged: every group is a metric of its own.
+
+    A test with `one_draw` is scored on that alone.
+    """
 
     tasks: Task
     groups: dict[str, np.ndarray]
+    one_draw: bool = False
 
 
 class Splits(NamedTuple):
@@ -54,7 +58,7 @@ def _drawn(protocol: Protocol) -> Splits:
     tests = {
         "paper": HeldOut(protocol.test_tasks(test, key=jr.key(10)), everything),
         "fresh": HeldOut(protocol.test_tasks(fresh, key=jr.key(11)), everything),
-        "any": HeldOut(protocol.test_tasks(fresh, key=jr.key(11), first_point=False), everything),
+        "any": HeldOut(protocol.test_tasks(fresh, key=jr.key(11), first_point=False), everything, one_draw=True),
     }
     return Splits(train, watched, tests)
 
