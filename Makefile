@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test test-fast lint format bench clean help
+.PHONY: demo test test-fast lint format bench reproduction clean help
 
 help:  ## What there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /\t/" | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3"; exit 1; }
@@ -36,6 +36,10 @@ format: $(READY)  ## Bring the code into shape
 
 bench: $(READY)  ## Measure; the figures go to results/
 	$(BIN)/python benchmarks/core.py
+
+reproduction: $(READY)  ## The paper's experiments; the records go to results/, the page to docs/
+	$(BIN)/odeprocess reproduce all --out results
+	$(BIN)/odeprocess report results --to docs
 
 clean:  ## Remove the environment and everything made
 	rm -rf $(VENV) demo .cache .pytest_cache .ruff_cache dist

@@ -48,7 +48,7 @@ def options(
 @app.command()
 def reproduce(
     name: Annotated[Name, typer.Argument(help="Which of the paper's experiments.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds, trained at once.")] = 5,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds, trained at once; by default 5, 3 for images.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A rehearsal: everything runs, nothing is learned.")] = False,
     device: Annotated[Literal["auto", "cpu", "gpu"], typer.Option(help="Where to run; auto: a GPU if there is one.")] = "auto",
     out: Annotated[Path, typer.Option(help="Where runs, records, pictures and the page go.")] = Path("reproduction"),

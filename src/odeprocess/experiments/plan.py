@@ -10,6 +10,7 @@ from ..process import Spec
 from .protocol import Protocol, paper, protocol
 
 FORMAT = 1  # raise it when what a run measures changes: older runs are then done again
+SEEDS = 5
 NAMES = tuple(paper()["experiment"])
 _PROTOCOL_FIELDS = {field.name for field in dataclasses.fields(Protocol)}
 
@@ -83,8 +84,8 @@ def _said(options: Any) -> dict[str, Any]:
     return {field.name: value for field in fields if (value := getattr(options, field.name)) != field.default}
 
 
-def experiment(name: str, *, num_seeds: int = 5, quick: bool = False) -> Experiment:
-    """Reads one experiment.
+def experiment(name: str, *, num_seeds: int | None = None, quick: bool = False) -> Experiment:
+    """Reads one experiment, with as many seeds as it says unless told otherwise.
 
     Example:
         >>> from odeprocess.experiments import experiment
@@ -92,13 +93,14 @@ def experiment(name: str, *, num_seeds: int = 5, quick: bool = False) -> Experim
         24
     """
     checks.choice("experiment", name, NAMES)
-    checks.positive("seeds", num_seeds, integer=True)
     table = paper()["experiment"][name]
+    seeds: int = table.get("seeds", SEEDS) if num_seeds is None else num_seeds
+    checks.positive("seeds", seeds, integer=True)
     rehearsal = table["quick"] if quick else {}
     cells = []
     for task in rehearsal.get("tasks", table["tasks"]):
         for row in rehearsal.get("variants", table["variants"]):
-            cells.append(_cell(task, row, table.get("changes", {}).get(row, {}), num_seeds, table.get("classify", False), quick))
+            cells.append(_cell(task, row, table.get("changes", {}).get(row, {}), seeds, table.get("classify", False), quick))
     scaled = {
         metric: {
             task: {row: [x * (table["unit"] if metric == "mse" else 1.0) for x in pair] for row, pair in rows.items()}

@@ -23,7 +23,7 @@ ALL = (
 )
 
 
-def chosen(name: str, *, num_seeds: int = 5, quick: bool = False) -> list[Experiment]:
+def chosen(name: str, *, num_seeds: int | None = None, quick: bool = False) -> list[Experiment]:
     """The experiments that a name stands for."""
     return [experiment(each, num_seeds=num_seeds, quick=quick) for each in (ALL if name == "all" else (name,))]
 
