@@ -28,6 +28,8 @@ LABELS = {
     "image-np (fresh turns)": "NP, fresh turns",
     "image-ndp (fresh turns)": "NDP, fresh turns",
     "image-ndp (restarts)": "NDP, restarts",
+    "np (1000 epochs)": "NP, 1000 epochs",
+    "ndp (1000 epochs)": "NDP, 1000 epochs",
     **{f"ndp (l={n})": f"NDP, dim(l) = {n}" for n in (1, 2, 5, 10, 15, 20)},
 }
 
@@ -124,7 +126,7 @@ def _painters(record: dict[str, Any], folder: Path) -> dict[str, Callable[[], An
         "curves-dim": lambda: pictures.curves(runs, chosen),
         "active-learning": lambda: pictures.active(runs),
         "lotka-volterra": lambda: pictures.lotka(runs),
-        "curves-lotka-volterra": lambda: pictures.curves(runs, names),
+        "curves-lotka-volterra": lambda: pictures.curves(runs, {"np (1000 epochs)": "NP", "ndp (1000 epochs)": "NDP"}),
         "curves-handwriting": lambda: pictures.curves(runs, names),
         "letters": lambda: pictures.letters(runs),
         "variable-rotating-mnist": lambda: strip("variable-rotating-mnist"),

@@ -19,7 +19,8 @@ from .runner import finished, run_folder
 from .splits import letter_order
 
 NP, NDP = COLOURS[1], COLOURS[0]
-SHADES = {"np": NP, "np-residual": "#d9a066", "ndp": NDP, "nd2p": COLOURS[2], "ndp-l": COLOURS[3], "nd2p-l": COLOURS[4]}
+SHADES = {"np (1000 epochs)": NP, "ndp (1000 epochs)": NDP}
+SHADES |= {"np": NP, "np-residual": "#d9a066", "ndp": NDP, "nd2p": COLOURS[2], "ndp-l": COLOURS[3], "nd2p-l": COLOURS[4]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,7 @@ def draw_curves(runs: Runs, ax: Any, task: str, variants: dict[str, tuple[str, A
 
 def plain_numbers(ax: Any) -> None:
     """Labels a logarithmic axis with ordinary numbers, and few of them."""
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 
@@ -155,12 +156,12 @@ def active(runs: Runs) -> Any:
 def lotka(runs: Runs, draws: int = 50) -> Any:
     """One held-out pair of populations: in time, the conserved quantity, and in phase space with density."""
     figure, axes = plt.subplots(2, 3, figsize=(12.5, 6.2), layout="constrained", sharex="col", sharey="col")
-    series = lotka_volterra.sample(1, key=jr.key(21))
-    t, y = np.asarray(series.t[0]), np.asarray(series.y[0])
+    y = lotka_volterra.solve(np.array([[1.7, 0.85]]))[0]
+    t = np.linspace(0.0, lotka_volterra.end, len(y)) / lotka_volterra.time_scale
     at = np.sort(np.random.default_rng(0).permutation(len(t))[:30])
     at[0] = 0
     for (left, middle, right), (name, colour) in zip(axes, (("np", NP), ("ndp", NDP)), strict=True):
-        model = runs.model("lotka-volterra", name)
+        model = runs.model("lotka-volterra", f"{name} (1000 epochs)")
         paths = model.condition(t[at], y[at], key=jr.key(7), draws=draws).sample(t, draws, of="function")
         for channel, (label, shade) in enumerate((("prey u", colour), ("predator v", COLOURS[2]))):
             each = paths[..., channel]
@@ -169,7 +170,6 @@ def lotka(runs: Runs, draws: int = 50) -> Any:
             left.plot(t, y[:, channel], color=INK, linewidth=1.0, linestyle=":", label="truth" if channel else None)
             left.plot(t[at], y[at, channel], "o", color=INK, markersize=2.5, label="30 observations" if channel else None)
         left.set(ylabel=f"{name.upper()}\npopulation", xlabel="time" if name == "ndp" else "")
-        left.legend(frameon=False, fontsize=8, loc="upper right")
         with np.errstate(invalid="ignore"):
             kept = lotka_volterra.conserved(np.maximum(paths, 1e-3))
         middle.fill_between(t, kept.min(0), kept.max(0), color=colour, alpha=0.2, linewidth=0)
@@ -182,6 +182,8 @@ def lotka(runs: Runs, draws: int = 50) -> Any:
         right.plot(y[:, 0], y[:, 1], color=INK, linewidth=1.2, linestyle=":", label="truth")
         right.set(ylabel="predator v", xlabel="prey u" if name == "ndp" else "")
         right.legend(frameon=False, fontsize=8, loc="upper right")
+    axes[0, 0].legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
+    axes[0, 0].set_ylim(0, 1.35 * y.max())
     for ax, title in zip(axes[0], ("populations", "conserved quantity", "phase space"), strict=True):
         ax.set_title(title, fontsize=11)
     for ax in axes.flat:

@@ -39,6 +39,8 @@ class Protocol:
         schedule: of the learning rate.
         copies: turns of every training digit (images only).
         restarts: of how many of its first frames each training series makes a beginning (images only).
+        start: how weights begin.
+        noise_start: where a learned σ begins.
         scaled_times: whether times are scaled to [−2, 2] instead of taken as they are.
         fresh: series drawn anew to test on, where the source can draw them.
         draws: latent draws behind the error of the mean.
@@ -60,6 +62,8 @@ class Protocol:
     schedule: Literal["constant", "cosine"] = "constant"
     copies: int = 1
     restarts: int = 1
+    start: Literal["wide", "pytorch"] = "wide"
+    noise_start: float = 0.0
     scaled_times: bool = False
     fresh: int = 1000
     draws: int = 64
@@ -92,9 +96,10 @@ class Protocol:
         return SOURCES[self.name].sample(num_series, key=key, noise=noise)
 
     def spec(self, name: str, **changes: Any) -> Spec:
-        """A variant, started where the paper starts it and with the noise floor of its released code."""
+        """A variant, started where and as the paper starts it and with the noise floor of its released code."""
         started = {"t0": SOURCES[self.name].t0} if self.name in SOURCES else {}
-        return variant(name, **{**started, "noise_floor": 0.1, **changes})
+        begun = {"start": self.start, "noise_start": self.noise_start}
+        return variant(name, **{**started, "noise_floor": 0.1, **begun, **changes})
 
     def test_tasks(self, series: Series, *, key: Any, first_point: bool = True) -> Task:
         """Test tasks: a fixed number of context points, all points as targets."""

@@ -15,7 +15,7 @@ from ..tasks import Task
 from .encoder import AbstractEncoder, Summary, summarise
 from .nets import Linear
 
-START = 2.0  # the bias of σ at first is −2
+START = -2.0  # what the sigmoid of σ begins at
 
 
 class AbstractHead(eqx.Module):
@@ -44,7 +44,7 @@ class Head(AbstractHead):
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Normal:
         loc, raw = jnp.split(self.out(jax.nn.relu(self.hidden(x))), 2)
-        return Normal(loc, self.floor + (1.0 - self.floor) * jax.nn.sigmoid(raw - START))
+        return Normal(loc, self.floor + (1.0 - self.floor) * jax.nn.sigmoid(raw + START))
 
 
 class Inference(eqx.Module):

@@ -10,8 +10,6 @@ from jaxtyping import Array, Float
 
 from ..distributions import AbstractDistribution, Bernoulli, Normal
 
-START = 2.0  # the bias of σ at first is −2
-
 
 class AbstractLikelihood(eqx.Module):
     """To write a likelihood, say how many raw numbers it wants and what distribution they mean."""
@@ -29,18 +27,25 @@ class GaussianLikelihood(AbstractLikelihood):
     """Normal observations.
 
     σ is `"decoder"`: a function of the state and time, floor + (1 − floor)·softplus(·); `"shared"`: one learned number
-    a channel, with the same floor; or `"fixed"`: the constant `std`. A learned σ begins at about 0.2.
+    a channel, with the same floor; or `"fixed"`: the constant `std`. A learned σ begins near softplus(`start`).
     """
 
     noise: Literal["decoder", "shared", "fixed"] = eqx.field(static=True)
     floor: float = eqx.field(static=True)
     std: float = eqx.field(static=True)
+    start: float = eqx.field(static=True)
     raw_std: Float[Array, " channels"] | None
 
     def __init__(
-        self, channels: int, *, noise: Literal["decoder", "shared", "fixed"] = "decoder", floor: float = 0.1, std: float = 0.1
+        self,
+        channels: int,
+        *,
+        noise: Literal["decoder", "shared", "fixed"] = "decoder",
+        floor: float = 0.1,
+        std: float = 0.1,
+        start: float = 0.0,
     ):
-        self.noise, self.floor, self.std = noise, floor, std
+        self.noise, self.floor, self.std, self.start = noise, floor, std, start
         self.raw_std = jnp.zeros(channels) if noise == "shared" else None
 
     def num_raw(self, channels):
@@ -55,7 +60,7 @@ class GaussianLikelihood(AbstractLikelihood):
         return Normal(raw, jnp.full_like(raw, self.std))
 
     def _positive(self, raw):
-        return self.floor + (1.0 - self.floor) * jax.nn.softplus(raw - START)
+        return self.floor + (1.0 - self.floor) * jax.nn.softplus(raw + self.start)
 
 
 class BernoulliLikelihood(AbstractLikelihood):

@@ -23,7 +23,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 class Linear(eqx.Module):
-    """x ↦ Wx + b, with W and b uniform within ±1/√in at first: what the paper's networks, written in PyTorch, begin with."""
+    """x ↦ Wx + b, with W and b uniform within ±1/√in at first, as PyTorch has it; see also `widened`."""
 
     weight: Float[Array, "*seeds out_dim in_dim"]
     bias: Float[Array, "*seeds out_dim"]
@@ -36,6 +36,15 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Float[Array, " out_dim"]:
         return self.weight @ x + self.bias
+
+
+def widened(tree: Any) -> Any:
+    """The tree with every `Linear` in it started otherwise: weights of variance 1/in, biases zero."""
+
+    def one(x):
+        return eqx.tree_at(lambda x: (x.weight, x.bias), x, (x.weight * 3**0.5, 0.0 * x.bias)) if isinstance(x, Linear) else x
+
+    return jax.tree.map(one, tree, is_leaf=lambda x: isinstance(x, Linear))
 
 
 class MLP(eqx.Module):

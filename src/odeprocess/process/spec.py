@@ -16,6 +16,7 @@ from .flow import OdeFlow, Still
 from .images import FrameHead, ImageDecoder, ImageEncoder
 from .latent import Head, Inference
 from .likelihood import BernoulliLikelihood, GaussianLikelihood
+from .nets import widened
 from .solvers import SOLVERS, AbstractSolver, Grid
 
 DEFAULT_SOLVER = Grid()
@@ -44,7 +45,10 @@ class Spec:
         noise: σ of a Gaussian from the `"decoder"`, `"shared"` by all times, or `"fixed"`.
         noise_floor: the least σ, in scaled units; 0.1 in the paper's protocols.
         noise_std: the value of a fixed σ, in scaled units.
+        noise_start: a learned σ begins near softplus(`noise_start`).
         latent_floor: the least σ of a latent.
+        start: how weights begin: `"wide"`, variance 1/in and no biases, which leaves the plateau where σ explains everything
+            soonest; or `"pytorch"`, as in the paper's code.
         t0: where the flow starts, in scaled time; the earliest time of the training data if `None`.
         horizon: the scaled time from t0 that the solver's steps divide; to the latest training time if `None`.
         solver: `Grid` or `Adaptive`.
@@ -66,7 +70,9 @@ class Spec:
     noise: Literal["decoder", "shared", "fixed"] = "decoder"
     noise_floor: float = 0.01
     noise_std: float = 0.1
+    noise_start: float = 0.0
     latent_floor: float = 0.1
+    start: Literal["wide", "pytorch"] = "wide"
     t0: float | None = None
     horizon: float | None = None
     solver: AbstractSolver = DEFAULT_SOLVER
@@ -78,6 +84,7 @@ class Spec:
         checks.choice("initial", self.initial, ("context", "first"))
         checks.choice("likelihood", self.likelihood, ("gaussian", "bernoulli"))
         checks.choice("noise", self.noise, ("decoder", "shared", "fixed"))
+        checks.choice("start", self.start, ("wide", "pytorch"))
         checks.require(
             0.0 <= self.noise_floor < 1.0, f"`noise_floor` is {self.noise_floor}; expected 0 ≤ floor < 1, in scaled units."
         )
@@ -140,7 +147,9 @@ class Spec:
         likelihood = (
             BernoulliLikelihood()
             if self.likelihood == "bernoulli"
-            else GaussianLikelihood(channels, noise=self.noise, floor=self.noise_floor, std=self.noise_std)
+            else GaussianLikelihood(
+                channels, noise=self.noise, floor=self.noise_floor, std=self.noise_std, start=self.noise_start
+            )
         )
         from_first = self.initial == "first"
         width, floor, first = self.h_dim, self.latent_floor, None
@@ -165,7 +174,8 @@ class Spec:
         else:
             kind = PlainDecoder if self.readout == "plain" else ResidualDecoder
             decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
-        return Process(Inference(encoder, head, first), flow, decoder, likelihood, self.l_dim, self.z_dim)
+        process = Process(Inference(encoder, head, first), flow, decoder, likelihood, self.l_dim, self.z_dim)
+        return widened(process) if self.start == "wide" else process
 
     def resolve(self, series: Series) -> "Spec":
         """This spec with everything that was left open taken from scaled training series."""
