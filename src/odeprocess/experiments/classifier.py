@@ -48,7 +48,8 @@ def trained(steps: int) -> Classifier:
         def loss(net):
             return optax.softmax_cross_entropy_with_integer_labels(jax.vmap(net)(turned), digits[chosen]).mean()
 
-        updates, state = optimiser.update(jax.grad(loss)(net), state)
+        with jax.numpy_dtype_promotion("standard"):  # Optax mixes types in places
+            updates, state = optimiser.update(jax.grad(loss)(net), state)
         return optax.apply_updates(net, updates), state
 
     pixels, digits, state = jnp.asarray(images), jnp.asarray(labels), optimiser.init(net)  # pyright: ignore

@@ -55,9 +55,11 @@ def draw_curves(runs: Runs, ax: Any, task: str, variants: dict[str, tuple[str, A
     for variant, (label, colour) in variants.items():
         curve = runs.run(task, variant)["curve"]
         epoch, mse = np.array(curve["epoch"]), np.array(curve["mse"], float) / unit
-        mean, stderr = np.nanmean(mse, 1), np.nanstd(mse, 1, ddof=1) / mse.shape[1] ** 0.5
+        mean = np.nanmean(mse, 1)
         ax.plot(epoch, mean, color=colour, linewidth=1.6, label=label)
-        ax.fill_between(epoch, mean - stderr, mean + stderr, color=colour, alpha=0.18, linewidth=0)
+        if mse.shape[1] > 1:
+            stderr = np.nanstd(mse, 1, ddof=1) / mse.shape[1] ** 0.5
+            ax.fill_between(epoch, mean - stderr, mean + stderr, color=colour, alpha=0.18, linewidth=0)
     ax.set(yscale="log", xlabel="epoch", xlim=(0, None))
     plain_numbers(ax)
     ax.grid(True, which="major", axis="y", color="#e4e7eb", linewidth=0.7)
@@ -199,7 +201,7 @@ def _density(ax: Any, paths: np.ndarray, colour: str) -> None:
     points = paths[:, ::4].reshape(-1, 2).T
     low, high = points.min(1) - 0.1, points.max(1) + 0.1
     u, v = np.meshgrid(np.linspace(low[0], high[0], 70), np.linspace(low[1], high[1], 70))
-    density = gaussian_kde(points, 0.12)(np.stack([u.ravel(), v.ravel()])).reshape(u.shape)
+    density = gaussian_kde(points, 0.07)(np.stack([u.ravel(), v.ravel()])).reshape(u.shape)
     shade = LinearSegmentedColormap.from_list("", ["white", colour])
     ax.contourf(u, v, np.sqrt(density), levels=12, cmap=shade, alpha=0.55)
 
