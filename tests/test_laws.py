@@ -34,6 +34,10 @@ def close(a, b, tolerance=2e-5):
         np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 
+def in_float64(tree):
+    return jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, tree)
+
+
 def full(case: str, seed: int, count: int) -> odp.Series:
     """A series that suits a case, every channel there."""
     return random_series(seed, count, channels=CASES[case].channels or 1)
@@ -78,9 +82,11 @@ def test_padding_changes_neither_the_objective_nor_its_gradient(case, seed, coun
         series.static,
     )
     pad = jnp.zeros_like(series.mask)
-    found = loss_and_gradient(process(case), Task(series, context, series.mask), noise)
-    padded = loss_and_gradient(process(case), Task(longer, jnp.concatenate([context, pad]), longer.mask), noise)
-    close(found, padded, 1e-4)
+    # In float64: in float32 one of the many ReLUs of a convolution may sit so near its kink that rounding moves the gradient.
+    with jax.enable_x64(True):
+        whole, padded = Task(series, context, series.mask), Task(longer, jnp.concatenate([context, pad]), longer.mask)
+        answers = [loss_and_gradient(*in_float64((process(case), task, noise))) for task in (whole, padded)]
+    close(*answers, 1e-9 if case != "ndp, adaptive" else 1e-4)
 
 
 @every_case
