@@ -31,6 +31,13 @@ hypothesis.settings.load_profile("odeprocess")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"needs the public data sets in {DATA}; ODEPROCESS_DATA names a folder")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forget_what_was_compiled():
+    """Each compiled function holds memory maps; thousands of them in one process end in a crash of XLA."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def sines_model() -> odp.Model:
     """An NDP that has learned sines by and large, in scaled units."""
