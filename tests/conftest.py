@@ -33,9 +33,18 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"needs the public dat
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_what_was_compiled():
-    """Each compiled function holds memory maps; thousands of them in one process end in a crash of XLA."""
+    """Each compiled function holds memory maps; tens of thousands of maps in one process end in a crash of XLA."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def forget_in_between(request):
+    """The same within the one file that compiles most, when it has gathered too many."""
+    yield
+    maps = Path("/proc/self/maps")
+    if request.module.__name__.endswith("test_laws") and maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
