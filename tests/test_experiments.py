@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import get_args
 
 import jax
 import jax.random as jr
@@ -15,11 +16,12 @@ import pytest
 
 import odeprocess as odp
 from conftest import needs_data
+from odeprocess import cli
 from odeprocess.experiments import classifier, page, runner
 from odeprocess.experiments.active import follow
 from odeprocess.experiments.plan import NAMES, experiment
 from odeprocess.experiments.protocol import protocol
-from odeprocess.experiments.reproduce import ALL, chosen, reproduce
+from odeprocess.experiments.reproduce import chosen, reproduce
 from odeprocess.experiments.scoring import score
 from odeprocess.experiments.splits import HeldOut, split
 
@@ -55,8 +57,8 @@ def test_every_experiment_can_be_planned_and_the_papers_values_have_their_cells(
     assert set(whole.settings.get("changes", {})) <= {cell.variant for cell in whole.cells}
 
 
-def test_all_is_every_experiment():
-    assert set(ALL) == set(NAMES) and [each.name for each in chosen("all")] == list(ALL)
+def test_the_command_knows_every_experiment():
+    assert set(get_args(cli.Name)) == {*NAMES, "all"} and [each.name for each in chosen("all")] == list(NAMES)
 
 
 def test_a_run_is_known_by_everything_that_decides_about_it():

@@ -6,26 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from .. import checks
-from .plan import Experiment, experiment
+from .plan import NAMES, Experiment, experiment
 from .rows import rows
 from .runner import Advance, collect, jobs, run
 from .store import provenance, write_json
 
-ALL = (
-    "table1",
-    "table2",
-    "table3",
-    "active-learning",
-    "lotka-volterra",
-    "handwriting",
-    "rotating-mnist",
-    "variable-rotating-mnist",
-)
-
 
 def chosen(name: str, *, num_seeds: int | None = None, quick: bool = False) -> list[Experiment]:
     """The experiments that a name stands for."""
-    return [experiment(each, num_seeds=num_seeds, quick=quick) for each in (ALL if name == "all" else (name,))]
+    return [experiment(each, num_seeds=num_seeds, quick=quick) for each in (NAMES if name == "all" else (name,))]
 
 
 def only(whole: Experiment, variants: Sequence[str]) -> Experiment:
