@@ -10,7 +10,10 @@ import jax.random as jr
 from .distributions import AbstractDistribution, Normal
 from .process import Process, Summary
 from .process.solvers import Extent
+from .refine import Ensemble, refined_draws
 from .series import Series
+
+Belief = Normal | Ensemble
 
 
 @jax.jit
@@ -25,13 +28,28 @@ def observe(process: Process, summary: Summary, series: Series) -> tuple[Summary
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def draw(belief: Normal, keys: Any, n: int) -> Any:
+def draw(belief: Belief, keys: Any, n: int) -> Any:
     """Latent draws `[series, n, z]`; draw i is the same whatever n is."""
-    return jax.vmap(lambda q, key: q_reparametrised(q, key, n))(belief, keys)
+    return jax.vmap(lambda q, key: drawn(q, key, n))(belief, keys)
 
 
-def q_reparametrised(q: Normal, key: Any, n: int) -> Any:
+@functools.partial(jax.jit, static_argnums=(5, 6, 7))
+def refine(
+    process: Process, belief: Normal, start: Belief, keys: Any, series: Series, n: int, steps: int, extent: Extent
+) -> Ensemble:
+    """The posterior given all observations `series`, worked out from the encoder's `belief`."""
+
+    def one(belief, start, key, series):
+        begin = drawn(start, key, n)
+        return refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent)
+
+    return Ensemble(jax.vmap(one)(belief, start, keys, series))
+
+
+def drawn(q: Belief, key: Any, n: int) -> Any:
     """Draws 0 to n − 1 of one series, `[n, z]`."""
+    if isinstance(q, Ensemble):
+        return q.z[:n]
     key, _ = jr.split(key)
     noise = jax.vmap(lambda i: jr.normal(jr.fold_in(key, i), q.loc.shape, q.loc.dtype))(jnp.arange(n))
     return q.loc[None] + q.scale[None] * noise
@@ -70,12 +88,12 @@ def quantiles(predicted: AbstractDistribution, q: Any, *, of_function: bool) -> 
 
 @functools.partial(jax.jit, static_argnums=(5, 6, 7))
 def log_density(
-    process: Process, belief: Normal, proposal: Normal, keys: Any, series: Series, n: int, extent: Extent, joint: bool
+    process: Process, belief: Belief, proposal: Belief, keys: Any, series: Series, n: int, extent: Extent, joint: bool
 ) -> tuple[Any, Any]:
     """Log densities of scaled observations, by importance sampling from `proposal` (which may be the belief itself)."""
 
     def one(belief, proposal, key, series):
-        z = q_reparametrised(proposal, key, n)
+        z = drawn(proposal, key, n)
         predicted, ok = jax.vmap(lambda z: process.predict(z, series.t, extent))(z)
         weights = (belief_log_prob(belief, z) - belief_log_prob(proposal, z)) - jnp.log(n)
         each = jnp.where(series.mask[None], predicted.log_prob(series.y[None]), 0.0 if joint else jnp.nan)
@@ -87,6 +105,6 @@ def log_density(
     return jax.vmap(one)(belief, proposal, keys, series)
 
 
-def belief_log_prob(belief: Normal, z: Any) -> Any:
-    """Log density of draws `[n, z]` under a belief over one series' latents."""
-    return jax.vmap(belief.log_prob)(z).sum(-1)
+def belief_log_prob(belief: Belief, z: Any) -> Any:
+    """Log density of draws `[n, z]` under a belief over one series' latents; 0 for its own draws, which weigh the same."""
+    return jnp.zeros(z.shape[0], z.dtype) if isinstance(belief, Ensemble) else jax.vmap(belief.log_prob)(z).sum(-1)

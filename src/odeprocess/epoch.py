@@ -16,7 +16,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from .metrics import Scores, score_all
-from .objectives import elbo
+from .objectives import OBJECTIVES
 from .optimise import FitOptions
 from .process import Process
 from .process.solvers import Extent
@@ -81,7 +81,7 @@ def _epoch(plan, state, key, epoch, series, validation):
         process, opt_state, skipped, bad = carry
         index, selection, noise = drawn
         tasks = jax.vmap(take)(series[index], selection)
-        loss, gradient = jax.value_and_grad(_loss)(process, tasks, noise, plan.extent)
+        loss, gradient = jax.value_and_grad(_loss)(process, tasks, noise, plan)
         with jax.numpy_dtype_promotion("standard"):  # Optax mixes types in places, and users may run JAX strictly
             updates, new_opt_state = optimiser.update(gradient, opt_state, process)
         finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
@@ -114,8 +114,9 @@ def _draw(plan, key, series, z_dim):
     return order, selections, noise
 
 
-def _loss(process, tasks, noise, extent):
-    return -jax.vmap(lambda task, eps: elbo(process, task, eps, extent))(tasks, noise).mean()
+def _loss(process, tasks, noise, plan):
+    objective = OBJECTIVES[plan.options.objective]
+    return -jax.vmap(lambda task, eps: objective(process, task, eps, plan.extent))(tasks, noise).mean()
 
 
 def _evaluated(plan, state, loss, key, done, validation):

@@ -6,6 +6,7 @@ from typing import Literal
 import optax
 
 from . import checks
+from .objectives import OBJECTIVES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +19,11 @@ class FitOptions:
         optimiser: `"adam"`, or `"rmsprop"` with the meaning that PyTorch gives it, as in the paper.
         learning_rate: at its highest.
         schedule: `"constant"`, or `"cosine"`: a short warm-up, then down to zero at the last epoch.
+        objective: what is maximised: `"elbo"` (the paper's), `"generative"` (for a process with a learned prior), `"importance"`
+            weighted, `"renyi"` of order 1/2 or maximum `"likelihood"` (each with several `samples`). By default the second for
+            a process with a learned prior and the first for others.
+        polish: epochs of a second half in which a process with a learned prior learns from posteriors that are kept and made
+            exact (see `odeprocess.polish`). By default as many as `epochs` for such a process, and none for others.
         clip: the largest norm of a gradient, or `None` for no limit.
         samples: latent samples in the objective.
         patience: epochs without a better validation score after which training stops, or `None`.
@@ -35,6 +41,8 @@ class FitOptions:
     optimiser: Literal["adam", "rmsprop"] = "adam"
     learning_rate: float = 1e-3
     schedule: Literal["constant", "cosine"] = "constant"
+    objective: Literal["elbo", "generative", "importance", "renyi", "likelihood"] | None = None
+    polish: int | None = None
     clip: float | None = None
     samples: int = 1
     patience: int | None = None
@@ -53,8 +61,28 @@ class FitOptions:
             if getattr(self, name) is not None:
                 checks.positive(name, getattr(self, name), integer=name in ("patience", "validation_context"))
         checks.choice("optimiser", self.optimiser, ("adam", "rmsprop"))
+        checks.choice("objective", self.objective, (None, *OBJECTIVES))
+        checks.require(
+            self.polish is None or (isinstance(self.polish, int) and self.polish >= 0),
+            f"`polish` is {self.polish!r}; expected a number of epochs, 0 or more.",
+        )
         checks.choice("keep", self.keep, ("best", "last"))
         checks.choice("schedule", self.schedule, ("constant", "cosine"))
+
+    def suited(self, *, learned_prior: bool) -> "FitOptions":
+        """These options with everything that was left open decided for a kind of process."""
+        checks.require(
+            learned_prior or (self.objective != "generative" and not self.polish),
+            "objective='generative' and `polish` need a process with a learned prior: use variant(…, prior='learned').",
+        )
+        objective = self.objective or ("generative" if learned_prior else "elbo")
+        polish = (self.epochs if learned_prior else 0) if self.polish is None else self.polish
+        return dataclasses.replace(self, objective=objective, polish=polish)
+
+    @property
+    def polish_epochs(self) -> int:
+        """Epochs of the second half."""
+        return self.polish or 0
 
     def transformation(self, steps_an_epoch: int) -> optax.GradientTransformation:
         """The optimiser as Optax knows it."""

@@ -114,6 +114,11 @@ class Record:
             pairs.append(tuple(np.concatenate(x) for x in zip(*(parts or [empty]), strict=True)))
         return pairs[0] if self.single else pairs
 
+    def everything(self) -> Series:
+        """All observations as the model sees them."""
+        t, y = (np.concatenate(parts, 1) for parts in zip(*((t, y) for t, y, _ in self._in_order()), strict=True))
+        return self.scaled(t, y, least=16)
+
     def query(self, times: Any) -> Any:
         """Query times as `[series, m]`, in the user's units."""
         checks.require(

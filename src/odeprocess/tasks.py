@@ -56,8 +56,8 @@ class TaskSampler:
         first_point: whether each series' first observation is always in the context (it counts among them).
         shared: what the series of a batch share: their `"sizes"` (the paper), also which `"points"`, or `"nothing"`.
         empty: the probability that a task has no context at all; by default 0.1, and 0 where the first point is always in.
-        split: `"random"` points; `"prefix"`: the context is the earliest of the target, a forecast; `"channel"`: one
-            channel is hidden from the context.
+        split: `"random"` points; `"prefix"`: the context is the earliest of the target, a forecast; `"mixed"`: a forecast in
+            three tasks of ten, random points in the others; `"channel"`: one channel is hidden from the context.
     """
 
     context: tuple[int, int] = (1, 10)
@@ -65,7 +65,7 @@ class TaskSampler:
     first_point: bool = False
     shared: Literal["sizes", "points", "nothing"] = "sizes"
     empty: float | None = None
-    split: Literal["random", "prefix", "channel"] = "random"
+    split: Literal["random", "prefix", "mixed", "channel"] = "random"
 
     def __post_init__(self):
         for name in ("context", "extra"):
@@ -82,7 +82,7 @@ class TaskSampler:
         if self.extra is not None:
             checks.require(self.context[1] + self.extra[1] > 0, "`context` and `extra` are both (0, 0): no targets at all.")
         checks.choice("shared", self.shared, ("sizes", "points", "nothing"))
-        checks.choice("split", self.split, ("random", "prefix", "channel"))
+        checks.choice("split", self.split, ("random", "prefix", "mixed", "channel"))
         if self.empty is None:
             object.__setattr__(self, "empty", 0.0 if self.first_point else 0.1)
         checks.require(0.0 <= self._empty < 1.0, f"`empty` is {self.empty}; expected a probability, 0 ≤ empty < 1.")
@@ -118,7 +118,10 @@ class TaskSampler:
         u = jr.uniform(sizes_key, (1 if self.shared != "nothing" else batch, 3), t.dtype)
         score = jr.uniform(points_key, (1 if self.shared == "points" else batch, length), t.dtype)
         num_context, num_target = self._sizes(u, observed.sum(-1, dtype=jnp.int32))
-        order = jax.vmap(self._order)(jnp.broadcast_to(score, t.shape), t, observed, num_target)
+        forecast = jnp.full(batch, self.split == "prefix")
+        if self.split == "mixed":
+            forecast = jr.bernoulli(channel_key, 0.3, (batch,))
+        order = jax.vmap(self._order)(jnp.broadcast_to(score, t.shape), t, observed, num_target, forecast)
         hidden = jnp.full((batch,), -1, jnp.int32)
         if self.split == "channel":
             hidden = jr.randint(channel_key, (batch,), 0, series.channels, jnp.int32)
@@ -136,16 +139,16 @@ class TaskSampler:
         num_extra = jnp.maximum(_between(u[:, 2], *self.extra), (num_context == 0).astype(num_context.dtype))
         return num_context, jnp.minimum(num_context + num_extra, available)
 
-    def _order(self, score, t, observed, num_target):
+    def _order(self, score, t, observed, num_target, forecast):
         """The points of one series, the chosen ones first and the context before the rest of them."""
         # Sorting random scores is a random permutation; padding sorts last, a forced first point sorts first.
         score = jnp.where(observed, score, 2.0)
         if self.first_point:
             score = score.at[jnp.argmin(jnp.where(observed, t, jnp.inf))].add(-1.0)
         order = jnp.argsort(score)
-        if self.split == "prefix":
+        if self.split in ("prefix", "mixed"):
             chosen = jnp.arange(t.shape[0], dtype=jnp.int32) < num_target
-            order = order[jnp.argsort(jnp.where(chosen, t[order], jnp.inf), stable=True)]
+            order = order[jnp.argsort(jnp.where(chosen & forecast, t[order], jnp.inf), stable=True)]
         return order
 
 

@@ -17,6 +17,7 @@ from . import checks
 from .epoch import Plan, TrainState, run_epoch, start
 from .model import Model
 from .optimise import FitOptions
+from .polish import begin, run_polish
 from .prepare import check_series, checked_seeds, planned, suited, warn_of_scattered_series
 from .process import Process, Spec, variant
 from .progress import progress_bar
@@ -39,13 +40,15 @@ class History:
         mse_one: validation error of one latent draw; NaN where not evaluated. All scores are in scaled units.
         mse: validation error of the mean over draws.
         nll: validation negative log density a value.
-        seconds: wall time of each epoch, `[epochs]`.
+        polish: mean loss a step in the second half of training, where there is one, `[epochs, seeds]`.
+        seconds: wall time of each epoch of both halves, `[epochs]`.
     """
 
     loss: np.ndarray
     mse_one: np.ndarray
     mse: np.ndarray
     nll: np.ndarray
+    polish: np.ndarray
     seconds: np.ndarray
 
 
@@ -136,13 +139,15 @@ def fit(
     checks.instance("scaling", scaling, Scaling, "a Scaling, or None to fit one (see also `origin`)")
     scaled = scaling.apply(series)
     spec = spec.resolve(scaled)
+    options = options.suited(learned_prior=spec.prior == "learned")
     processes = _initial(spec, seed_array)
     plan, tasks = planned(spec, processes.flow, scaled, validation, scaling, sampler, options)
     states = _start(processes, plan)
     keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, scaled)
 
     reports, ends, broken = [], [], np.zeros(len(seed_array), bool)
-    with progress_bar(options.epochs, "training", show=progress) as advance:
+    validated = tasks is not None and options.keep == "best"
+    with progress_bar(options.epochs + options.polish_epochs, "training", show=progress) as advance:
         for epoch in range(options.epochs):
             states, report = run_epoch(plan, states, keys, jnp.asarray(epoch), data, tasks)
             reports.append(jax.device_get(report))
@@ -153,9 +158,25 @@ def fit(
                 raise TrainingError(_breakdown(epoch, options.max_bad_steps, len(broken)))
             if (stopped | broken).all():
                 break
+        losses = []
+        if options.polish_epochs:
+            polished = begin(plan, _kept(states, validated), data)
+            for epoch in range(options.polish_epochs):
+                polished, loss = run_polish(plan, polished, keys, jnp.asarray(epoch), data)
+                losses.append(jax.device_get(loss))
+                ends.append(time.perf_counter())
+                advance(f"polishing, loss {np.nanmean(losses[-1]) if np.isfinite(losses[-1]).any() else math.nan:.4g}")
+            states = dataclasses.replace(states, process=polished.process, best=polished.process)
     seconds = np.diff([began, *ends])
-    validated = tasks is not None and options.keep == "best"
-    return _finished(states, spec, scaling, seed_array, broken, reports, seconds, validated=validated)
+    return _finished(states, spec, scaling, seed_array, broken, reports, losses, seconds, validated=validated)
+
+
+def _kept(states: TrainState, validated: bool) -> Process:
+    """The processes that each seed goes on with: of its best epoch where one was found, else of the last."""
+    if not validated:
+        return states.process
+    found = jnp.isfinite(states.best_score)
+    return jax.vmap(lambda f, a, b: jax.tree.map(lambda a, b: jnp.where(f, a, b), a, b))(found, states.best, states.process)
 
 
 def _breakdown(epoch: int, bad_steps: int, num_seeds: int) -> str:
@@ -182,11 +203,12 @@ def _keys(seeds: Any) -> Any:
     return jax.vmap(jr.key)(seeds)
 
 
-def _finished(states, spec, scaling, seeds, broken, reports, seconds, *, validated) -> Fit:
+def _finished(states, spec, scaling, seeds, broken, reports, losses, seconds, *, validated) -> Fit:
     loss, mse_one, mse, nll = (
         np.stack(x) for x in zip(*((r.loss, *dataclasses.astuple(r.validation)) for r in reports), strict=True)
     )
-    history = History(loss, mse_one, mse, nll, seconds)
+    polish = np.stack(losses) if losses else np.zeros((0, len(seeds)))
+    history = History(loss, mse_one, mse, nll, polish, seconds)
     states = jax.device_get(states)
     keep_best = validated & np.isfinite(states.best_score)
     models = []
@@ -194,8 +216,9 @@ def _finished(states, spec, scaling, seeds, broken, reports, seconds, *, validat
         process = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), states.best if keep_best[i] else states.process)
         info = {
             "seed": int(seed),
-            "epochs": len(seconds),
-            "epoch": int(states.best_epoch[i]) if keep_best[i] else len(seconds),
+            "epochs": len(reports),
+            "epoch": int(states.best_epoch[i]) if keep_best[i] else len(reports),
+            "polished": len(losses),
             "skipped_steps": int(states.skipped[i]),
         }
         models.append(None if broken[i] else Model(process, spec, scaling, info))
@@ -204,7 +227,7 @@ def _finished(states, spec, scaling, seeds, broken, reports, seconds, *, validat
             f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
             stacklevel=3,
         )
-    late = max(1, len(seconds) // 10)  # one epoch's loss is noise
+    late = max(1, len(reports) // 10)  # one epoch's loss is noise
     quality = np.where(keep_best, states.best_score, history.loss[-late:].mean(0))
     quality = np.where(broken | np.isnan(quality), np.inf, quality)
     ordinary = float(np.median(seconds[1:])) if len(seconds) > 1 else 0.0

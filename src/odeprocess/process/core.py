@@ -1,13 +1,14 @@
 """The one model class: a process made of inference, flow, decoder and likelihood."""
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..distributions import AbstractDistribution, Normal
 from ..series import Series
 from .decoder import AbstractDecoder
 from .flow import AbstractFlow
-from .latent import Inference
+from .latent import Inference, Prior
 from .likelihood import AbstractLikelihood
 from .solvers import Extent, Path
 
@@ -27,6 +28,7 @@ class Process(eqx.Module):
     likelihood: AbstractLikelihood
     l_dim: int = eqx.field(static=True)
     z_dim: int = eqx.field(static=True)
+    prior: Prior | None = None
 
     def infer(self, series: Series) -> Normal:
         """The belief over z given the unmasked observations of `series`."""
@@ -42,3 +44,11 @@ class Process(eqx.Module):
         """The distribution of observations along one draw, `[n, channels]`, and which times the solver reached."""
         path = self.path(z, t, extent)
         return self.likelihood(self.decoder(path.states, z[self.l_dim :], t)), path.ok
+
+    def before(self, static: Float[Array, " k"], channels: int) -> Prior:
+        """The belief before any observation: the learned prior, or the encoder's answer to an empty context."""
+        if self.prior is not None:
+            return self.prior
+        nothing = jnp.zeros((1, channels), static.dtype)
+        empty = self.infer(Series(jnp.zeros(1, static.dtype), nothing, nothing > 0, static))
+        return Prior(empty.loc, jnp.zeros((empty.loc.shape[0], static.shape[0]), static.dtype), jnp.diag(empty.scale))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from .nets import Linear, TimedMLP
+from .nets import Linear, SkipMLP, TimedMLP
 
 
 class AbstractDecoder(eqx.Module):
@@ -46,6 +46,18 @@ class ResidualDecoder(AbstractDecoder):
     def __call__(self, l, d, t):
         h = jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))
         return jax.vmap(self.readout)(jnp.concatenate([l, h], -1))
+
+
+class SkipDecoder(AbstractDecoder):
+    """A linear map of (l, d, t) plus a tanh network of them that begins at zero: smooth, so that curves are."""
+
+    net: SkipMLP
+
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, key: Any):
+        self.net = SkipMLP(l_dim, d_dim, out_dim, width, "tanh", key=key)
+
+    def __call__(self, l, d, t):
+        return jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))
 
 
 class LinearDecoder(AbstractDecoder):

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .nets import Prepared, TimedMLP
+from .nets import SkipMLP, TimedMLP
 
 
 class AbstractField(eqx.Module):
@@ -27,14 +27,14 @@ class AbstractField(eqx.Module):
 
 
 class FirstOrder(AbstractField):
-    """dl/dt = f(l, d, t), a tanh network."""
+    """dl/dt = f(l, d, t), a tanh network, with a linear path beside it if `skip`."""
 
-    net: TimedMLP
+    net: TimedMLP | SkipMLP
 
-    def __init__(self, l_dim: int, d_dim: int, width: int, *, key: Any):
-        self.net = TimedMLP(l_dim, d_dim, l_dim, width, "tanh", key=key)
+    def __init__(self, l_dim: int, d_dim: int, width: int, *, skip: bool = False, key: Any):
+        self.net = (SkipMLP if skip else TimedMLP)(l_dim, d_dim, l_dim, width, "tanh", key=key)
 
-    def prepare(self, d: Float[Array, " d"]) -> Prepared:
+    def prepare(self, d: Float[Array, " d"]) -> Any:
         return self.net.prepare(d)
 
     def velocity(self, t, l, prepared):
@@ -42,14 +42,14 @@ class FirstOrder(AbstractField):
 
 
 class SecondOrder(AbstractField):
-    """l = (position, velocity): the position moves by the velocity, and the velocity by f(l, d, t), a tanh network."""
+    """l = (position, velocity): the position moves by the velocity, and the velocity by f(l, d, t), as in `FirstOrder`."""
 
-    net: TimedMLP
+    net: TimedMLP | SkipMLP
 
-    def __init__(self, l_dim: int, d_dim: int, width: int, *, key: Any):
-        self.net = TimedMLP(l_dim, d_dim, l_dim // 2, width, "tanh", key=key)
+    def __init__(self, l_dim: int, d_dim: int, width: int, *, skip: bool = False, key: Any):
+        self.net = (SkipMLP if skip else TimedMLP)(l_dim, d_dim, l_dim // 2, width, "tanh", key=key)
 
-    def prepare(self, d: Float[Array, " d"]) -> Prepared:
+    def prepare(self, d: Float[Array, " d"]) -> Any:
         return self.net.prepare(d)
 
     def velocity(self, t, l, prepared):

@@ -27,7 +27,7 @@ class AbstractHead(eqx.Module):
 
 
 class Head(AbstractHead):
-    """A ReLU layer, then a linear map to means and to σ = floor + (1 − floor)·sigmoid(·).
+    """A ReLU layer, then a linear map to means and to σ = floor + (1 − floor)·sigmoid(·), or ·softplus(·) if `free`.
 
     σ begins at about 0.2, not 0.55: from so much noise the first epochs learn little.
     """
@@ -35,28 +35,67 @@ class Head(AbstractHead):
     hidden: Linear
     out: Linear
     floor: float = eqx.field(static=True)
+    free: bool = eqx.field(static=True)
 
-    def __init__(self, in_dim: int, out_dim: int, width: int, floor: float, *, key: Any):
+    def __init__(self, in_dim: int, out_dim: int, width: int, floor: float, *, free: bool = False, key: Any):
         hidden_key, out_key = jr.split(key)
         self.hidden = Linear(in_dim, width, key=hidden_key)
         self.out = Linear(width, 2 * out_dim, key=out_key)
-        self.floor = floor
+        self.floor, self.free = floor, free
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Normal:
         loc, raw = jnp.split(self.out(jax.nn.relu(self.hidden(x))), 2)
-        return Normal(loc, self.floor + (1.0 - self.floor) * jax.nn.sigmoid(raw + START))
+        scale = (jax.nn.softplus if self.free else jax.nn.sigmoid)(raw + START)
+        return Normal(loc, self.floor + (1.0 - self.floor) * scale)
+
+
+class Prior(eqx.Module):
+    """What is believed of the latents before any observation: normal, its mean linear in the static covariates.
+
+    With it the process is a generative model of whole series, and a posterior can be worked out beyond the encoder's
+    guess.
+    """
+
+    loc: Float[Array, " z"]
+    slope: Float[Array, "z k"]
+    chol: Float[Array, "z z"]
+
+    @classmethod
+    def standard(cls, z_dim: int, static_dim: int) -> "Prior":
+        """Mean zero, covariance one."""
+        return cls(jnp.zeros(z_dim), jnp.zeros((z_dim, static_dim)), jnp.eye(z_dim))
+
+    def mean(self, static: Float[Array, " k"]) -> Float[Array, " z"]:
+        """The mean for a series with these covariates."""
+        return self.loc + self.slope @ static
+
+    def colour(self, noise: Float[Array, " z"], static: Float[Array, " k"]) -> Float[Array, " z"]:
+        """The draw that standard normal `noise` stands for."""
+        return self.mean(static) + self.chol @ noise
+
+    def whiten(self, z: Float[Array, " z"], static: Float[Array, " k"]) -> Float[Array, " z"]:
+        """The noise behind a draw: the inverse of `colour`."""
+        return jax.scipy.linalg.solve_triangular(self.chol, z - self.mean(static), lower=True)
+
+    def kl_from(self, q: Normal, static: Float[Array, " k"]) -> Float[Array, ""]:
+        """KL(q ‖ prior)."""
+        spread = jax.scipy.linalg.solve_triangular(self.chol, jnp.diag(q.scale), lower=True)
+        log_ratio = jnp.log(jnp.diagonal(self.chol)).sum() - jnp.log(q.scale).sum()
+        return log_ratio + 0.5 * ((spread**2).sum() + (self.whiten(q.loc, static) ** 2).sum() - q.loc.shape[0])
 
 
 class Inference(eqx.Module):
     """The amortised belief q(l(t0), d | context).
 
     With `first` absent, one head gives both latents from the aggregate. With it, l(t0) comes from the first
-    observation alone and the head gives d. Static covariates join the aggregate (and the first observation).
+    observation alone and the head gives d. Static covariates join the aggregate (and the first observation). If `counted`,
+    so does log(1 + number of observations).
     """
 
     encoder: AbstractEncoder
     head: AbstractHead
     first: AbstractHead | None
+    counted: bool = eqx.field(static=True, default=False)
 
     def summarise(self, series: Series) -> Summary:
         """The summary of one series' observations."""
@@ -64,7 +103,10 @@ class Inference(eqx.Module):
 
     def belief(self, summary: Summary, static: Float[Array, " k"]) -> Normal:
         """The belief over z that a summary stands for."""
-        q = self.head(jnp.concatenate([summary.mean, static]))
+        parts = [summary.mean, static]
+        if self.counted:
+            parts.append(jnp.log1p(summary.count)[None])
+        q = self.head(jnp.concatenate(parts))
         if self.first is None:
             return q
         first_y = summary.first_y / jnp.maximum(summary.first_count, 1.0)

@@ -11,6 +11,10 @@ from jaxtyping import Array, Float
 from ..distributions import AbstractDistribution, Bernoulli, Normal
 
 
+# An optimiser moves all numbers about as fast; a σ that has to fall a thousandfold would hold the others up.
+GAIN = 4.0
+
+
 class AbstractLikelihood(eqx.Module):
     """To write a likelihood, say how many raw numbers it wants and what distribution they mean."""
 
@@ -26,8 +30,9 @@ class AbstractLikelihood(eqx.Module):
 class GaussianLikelihood(AbstractLikelihood):
     """Normal observations.
 
-    σ is `"decoder"`: a function of the state and time, floor + (1 − floor)·softplus(·); `"shared"`: one learned number
-    a channel, with the same floor; or `"fixed"`: the constant `std`. A learned σ begins near softplus(`start`).
+    σ is `"decoder"`: a function of the state and time, floor + (1 − floor)·softplus(·), which begins near
+    softplus(`start`); `"shared"`: one learned number a channel, floor + exp(·), which begins at exp(`start`); or
+    `"fixed"`: the constant `std`.
     """
 
     noise: Literal["decoder", "shared", "fixed"] = eqx.field(static=True)
@@ -56,7 +61,8 @@ class GaussianLikelihood(AbstractLikelihood):
             loc, raw_std = jnp.split(raw, 2, -1)
             return Normal(loc, self._positive(raw_std))
         if self.raw_std is not None:
-            return Normal(raw, jnp.broadcast_to(self._positive(self.raw_std)[None], raw.shape))
+            std = self.floor + jnp.exp(GAIN * self.raw_std + self.start)
+            return Normal(raw, jnp.broadcast_to(std[None], raw.shape))
         return Normal(raw, jnp.full_like(raw, self.std))
 
     def _positive(self, raw):

@@ -1,4 +1,4 @@
-"""The networks that the parts are made of: two small multilayer perceptrons.
+"""The networks that the parts are made of: small multilayer perceptrons.
 
 Activations are named, so that a network is a pure tree of arrays: it can be passed to `jax.jit` and saved as it is.
 """
@@ -82,8 +82,8 @@ class TimedMLP(eqx.Module):
     net: MLP
     l_dim: int = eqx.field(static=True)
 
-    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, key: Any):
-        self.net = MLP(l_dim + d_dim + 1, out_dim, width, 2, activation, key=key)
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, depth: int = 2, key: Any):
+        self.net = MLP(l_dim + d_dim + 1, out_dim, width, depth, activation, key=key)
         self.l_dim = l_dim
 
     def prepare(self, d: Float[Array, " d"]) -> Prepared:
@@ -95,6 +95,26 @@ class TimedMLP(eqx.Module):
     def __call__(self, l: Float[Array, " l"], t: Float[Array, ""], prepared: Prepared) -> Float[Array, " out"]:
         x = prepared.state_weight @ l + (prepared.offset + t * prepared.time_weight)
         return _rest(self.net.layers[1:], ACTIVATIONS[self.net.activation], x)
+
+
+class SkipMLP(eqx.Module):
+    """A linear map of (l, d, t) plus a `TimedMLP` that begins at zero: what is linear is found first, and exactly."""
+
+    net: TimedMLP
+    skip: TimedMLP
+
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, key: Any):
+        net_key, skip_key = jr.split(key)
+        net = TimedMLP(l_dim, d_dim, out_dim, width, activation, key=net_key)
+        self.net = eqx.tree_at(lambda n: n.net.layers[-1], net, replace_fn=lambda x: jax.tree.map(jnp.zeros_like, x))
+        self.skip = TimedMLP(l_dim, d_dim, out_dim, width, activation, depth=0, key=skip_key)
+
+    def prepare(self, d: Float[Array, " d"]) -> tuple[Prepared, Prepared]:
+        """The first layers for one d."""
+        return self.net.prepare(d), self.skip.prepare(d)
+
+    def __call__(self, l: Float[Array, " l"], t: Float[Array, ""], prepared: tuple[Prepared, Prepared]) -> Float[Array, " out"]:
+        return self.net(l, t, prepared[0]) + self.skip(l, t, prepared[1])
 
 
 def _rest(layers, activation, x):

@@ -9,12 +9,12 @@ import numpy as np
 from .. import checks
 from ..series import Series
 from .core import Process
-from .decoder import LinearDecoder, PlainDecoder, ResidualDecoder
+from .decoder import LinearDecoder, PlainDecoder, ResidualDecoder, SkipDecoder
 from .encoder import PointEncoder
 from .field import FirstOrder, SecondOrder
 from .flow import OdeFlow, Still
 from .images import FrameHead, ImageDecoder, ImageEncoder
-from .latent import Head, Inference
+from .latent import Head, Inference, Prior
 from .likelihood import BernoulliLikelihood, GaussianLikelihood
 from .nets import widened
 from .solvers import SOLVERS, AbstractSolver, Grid
@@ -47,6 +47,10 @@ class Spec:
         noise_std: the value of a fixed σ, in scaled units.
         noise_start: a learned σ begins near softplus(`noise_start`).
         latent_floor: the least σ of a latent.
+        latent_scale: σ of a latent `"bounded"` by 1, or `"free"`: any, and the head is told how many observations there are.
+        skip: whether a linear path runs beside the networks of the field and of a residual readout, which begin at zero.
+        prior: the belief before any observation: the encoder's answer to an `"empty"` context, or a normal distribution
+            `"learned"` over all series, with which the process is a generative model; see `FitOptions.objective`.
         start: how weights begin: `"wide"`, variance 1/in and no biases, which leaves the plateau where σ explains everything
             soonest; or `"pytorch"`, as in the paper's code.
         t0: where the flow starts, in scaled time; the earliest time of the training data if `None`.
@@ -72,6 +76,9 @@ class Spec:
     noise_std: float = 0.1
     noise_start: float = 0.0
     latent_floor: float = 0.1
+    latent_scale: Literal["bounded", "free"] = "bounded"
+    skip: bool = False
+    prior: Literal["empty", "learned"] = "empty"
     start: Literal["wide", "pytorch"] = "wide"
     t0: float | None = None
     horizon: float | None = None
@@ -85,6 +92,8 @@ class Spec:
         checks.choice("likelihood", self.likelihood, ("gaussian", "bernoulli"))
         checks.choice("noise", self.noise, ("decoder", "shared", "fixed"))
         checks.choice("start", self.start, ("wide", "pytorch"))
+        checks.choice("latent_scale", self.latent_scale, ("bounded", "free"))
+        checks.choice("prior", self.prior, ("empty", "learned"))
         checks.require(
             0.0 <= self.noise_floor < 1.0, f"`noise_floor` is {self.noise_floor}; expected 0 ≤ floor < 1, in scaled units."
         )
@@ -161,10 +170,13 @@ class Spec:
             encoder = ImageEncoder(self.image, self.r_dim, width, missing=self.missing, key=encoder_key)
             if from_first:
                 first = FrameHead(self.image, static_dim, self.l_dim, width, floor, key=first_key)
-        head = Head(self.r_dim + static_dim, d_dim if from_first else self.z_dim, width, floor, key=head_key)
+        free = self.latent_scale == "free"
+        head_in, head_out = self.r_dim + static_dim + free, d_dim if from_first else self.z_dim
+        head = Head(head_in, head_out, width, floor, free=free, key=head_key)
         flow = Still()
         if self.dynamics != "none":
-            field = {"first": FirstOrder, "second": SecondOrder}[self.dynamics](self.l_dim, d_dim, self.h_dim, key=field_key)
+            order = {"first": FirstOrder, "second": SecondOrder}[self.dynamics]
+            field = order(self.l_dim, d_dim, self.h_dim, skip=self.skip, key=field_key)
             flow = OdeFlow(field, self.solver, float(t0), float(horizon))
         out_dim = likelihood.num_raw(channels)
         if self.image is not None and self.readout == "deconvolution":
@@ -172,9 +184,11 @@ class Spec:
         elif self.readout == "linear":
             decoder = LinearDecoder(self.l_dim, out_dim, key=decoder_key)
         else:
-            kind = PlainDecoder if self.readout == "plain" else ResidualDecoder
+            kind = PlainDecoder if self.readout == "plain" else SkipDecoder if self.skip else ResidualDecoder
             decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
-        process = Process(Inference(encoder, head, first), flow, decoder, likelihood, self.l_dim, self.z_dim)
+        inference = Inference(encoder, head, first, counted=free)
+        prior = Prior.standard(self.z_dim, static_dim) if self.prior == "learned" else None
+        process = Process(inference, flow, decoder, likelihood, self.l_dim, self.z_dim, prior)
         return widened(process) if self.start == "wide" else process
 
     def resolve(self, series: Series) -> "Spec":

@@ -8,12 +8,14 @@
 | nd2p        | d²l/dt² = f(…)      | [l ‖ h(l, d, t)]          |
 | ndp-l       | dl/dt = f(l, d, t)  | l                         |
 | nd2p-l      | d²l/dt² = f(…)      | l                         |
+| ndp-skip    | dl/dt = A·(l, d, t) + f(l, d, t) | C·(l, d, t) + h(l, d, t) |
 | image-np    | nothing (`Still`)   | deconvolution of (l, t)   |
 | image-ndp   | dl/dt = f(l, d, t)  | deconvolution of l        |
 
 The image variants have convolutional encoders, and the image NDP takes l(t0) from the first frame alone.
 
-Sizes are those of the paper's released code. To make a variant of your own, start from a row and change fields:
+`ndp-skip` is ours, not the paper's: small, smooth, with a prior over its latents, for accurate posteriors
+(`Posterior.refine`). Sizes of the others are those of the paper's released code. To make a variant of your own, start from a row and change fields:
 `variant("ndp", channels=2, l_dim=4)`; parts that no field names are put together by hand with `Process(...)`.
 """
 
@@ -32,6 +34,20 @@ VARIANTS: dict[str, Spec] = {
         Spec("nd2p", "second", "residual", r_dim=50, z_dim=50, l_dim=14, h_dim=50),
         Spec("ndp-l", "first", "linear", r_dim=60, z_dim=60, l_dim=10, h_dim=60),
         Spec("nd2p-l", "second", "linear", r_dim=60, z_dim=60, l_dim=14, h_dim=60),
+        Spec(
+            "ndp-skip",
+            "first",
+            "residual",
+            *(64, 8, 4, 48),
+            noise="shared",
+            noise_start=-1.2,
+            noise_floor=1e-3,
+            latent_floor=1e-3,
+            latent_scale="free",
+            skip=True,
+            prior="learned",
+            solver=Grid(steps=8, order=4),
+        ),
         Spec("image-np", "none", "deconvolution", 100, 50, 50, 100, image=(28, 28), likelihood="bernoulli"),
         Spec(
             "image-ndp",
