@@ -39,11 +39,13 @@ def refine(
 ) -> Ensemble:
     """The posterior given all observations `series`, worked out from the encoder's `belief`."""
 
-    def one(belief, start, key, series):
+    def one(arguments):
+        belief, start, key, series = arguments
         begin = drawn(start, key, n)
         return refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent)
 
-    return Ensemble(jax.vmap(one)(belief, start, keys, series))
+    # One series after the other: its draws fill the caches, and many series at once would take three times as long.
+    return Ensemble(jax.lax.map(one, (belief, start, keys, series)))
 
 
 def drawn(q: Belief, key: Any, n: int) -> Any:

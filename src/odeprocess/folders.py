@@ -17,6 +17,7 @@ import numpy as np
 from safetensors.numpy import load as load_weights, save as save_weights
 
 from . import checks
+from .calibration import Calibration
 from .process import Process, Spec
 from .scaling import Scaling
 from .version import __version__
@@ -25,7 +26,14 @@ FORMAT = 1
 CARD = "model.json"
 
 
-def write(folder: str | Path, process: Process, spec: Spec, scaling: Scaling, info: dict[str, Any]) -> None:
+def write(
+    folder: str | Path,
+    process: Process,
+    spec: Spec,
+    scaling: Scaling,
+    info: dict[str, Any],
+    calibrations: dict[str, Calibration],
+) -> None:
     """Writes a model to `folder`, which is made if it is not there."""
     folder = Path(folder)
     _check_rebuildable(process, spec)
@@ -41,6 +49,7 @@ def write(folder: str | Path, process: Process, spec: Spec, scaling: Scaling, in
         "spec": spec.to_json(),
         "scaling": scaling.to_json(),
         "info": info,
+        "calibrations": {name: each.to_json() for name, each in calibrations.items()},
     }
     card["sha256"] = _card_digest(card)
     text = json.dumps(card, indent=2, allow_nan=False).encode()
@@ -52,7 +61,7 @@ def write(folder: str | Path, process: Process, spec: Spec, scaling: Scaling, in
                 old.unlink(missing_ok=True)
 
 
-def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any]]:
+def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any], dict[str, Calibration]]:
     """Reads what `write` wrote, and refuses anything else with a message that says why."""
     folder = Path(folder)
     card = _card(folder)
@@ -62,6 +71,7 @@ def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any]]:
     try:
         spec, scaling = Spec.from_json(card["spec"]), Scaling.from_json(card["scaling"])
         path, digest, info = folder / card["weights"]["file"], card["weights"]["sha256"], card["info"]
+        calibrations = {name: Calibration.from_json(each) for name, each in card.get("calibrations", {}).items()}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder / CARD} is damaged: {type(error).__name__}: {error}. {again}") from None
     try:
@@ -70,7 +80,7 @@ def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any]]:
         raise ValueError(f"{folder} is damaged: its weights file {path.name} is missing. {again}") from None
     if hashlib.sha256(weights).hexdigest() != digest:
         raise ValueError(f"{path} is damaged: its checksum is not the one in {CARD}. {again}")
-    return _filled(spec, load_weights(weights)), spec, scaling, info
+    return _filled(spec, load_weights(weights)), spec, scaling, info, calibrations
 
 
 def _card(folder: Path) -> dict[str, Any]:

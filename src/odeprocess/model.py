@@ -8,13 +8,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from . import checks, engine, folders
+from .calibration import COUNTS, Calibration, distance
 from .posterior import Posterior
 from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
 from .record import new_record
-from .scaling import Scaling
-from .series import read_arrays, read_static
+from .scaling import Scaling, series_origins
+from .series import Series, read_arrays, read_static
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,12 +28,14 @@ class Model:
         spec: how they were built.
         scaling: how the data are scaled for them.
         info: notes about the training, plain data.
+        calibrations: factors of spread, learned on held-out series by `calibrated`, for `"refined"` and `"amortised"` posteriors.
     """
 
     process: Process
     spec: Spec
     scaling: Scaling
     info: dict[str, Any] = dataclasses.field(default_factory=dict)
+    calibrations: dict[str, Calibration] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Model({self.spec.variant}, {self.spec.channels} channel(s), {self.num_parameters} parameters)"
@@ -73,7 +77,41 @@ class Model:
         record = record.add(t, y, lengths)
         empty = Summary.empty(len(record), self.spec.r_dim, channels, jnp.result_type(float))
         summary, belief = engine.observe(self.process, empty, record.scaled(t, y, least=16))
-        return Posterior(self.process, record, summary, belief, keys, int(draws))
+        return Posterior(self.process, record, summary, belief, keys, int(draws), calibrations=self.calibrations)
+
+    def calibrated(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> "Model":
+        """The model with the spread of its predictions put right on series it has not been trained on.
+
+        Arguments:
+            series: held-out series; a dozen help, five are better than none.
+            refined: whether to calibrate refined posteriors or the encoder's own; each has factors of its own.
+            key: of the draws and of which points are given.
+            draws: draws for each prediction.
+        """
+        checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
+        key = jr.key(0) if key is None else key
+        bare, name = dataclasses.replace(self, calibrations={}), "refined" if refined else "amortised"
+        t, y = np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)
+        observed, rng, evidence = np.asarray(series.observed), np.random.default_rng(0), []
+        for count in COUNTS[observed.sum(-1).max() > COUNTS]:
+            for order in (rng.random(t.shape), t):  # anywhere, and from the beginning
+                rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
+                given = (rank < count) & observed
+                posterior = bare.condition(
+                    t, np.where(given[..., None], y, np.nan), key=key, static=series.static, draws=draws,
+                    origin=series_origins(t, observed, "first") if self.scaling.origin == "first" else None,
+                )
+                posterior = posterior.refine() if refined else posterior
+                low, high = posterior.interval(t)
+                miss = np.abs(y - (low + high) / 2) / ((high - low) / 2)
+                gaps = np.broadcast_to(distance(t, t, given)[..., None], y.shape)
+                chosen = (~given & observed)[..., None] & np.isfinite(miss)
+                who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
+                evidence.append((np.full(chosen.sum(), count), gaps[chosen], miss[chosen], who[chosen]))
+        checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
+        horizon = float((t[observed].max() - t[observed].min()) or 1.0)
+        found = Calibration.fit(*(np.concatenate(x) for x in zip(*evidence, strict=True)), horizon)
+        return dataclasses.replace(self, calibrations={**self.calibrations, name: found})
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""
@@ -90,7 +128,7 @@ class Model:
         Raises:
             ValueError: where the process is not what its spec builds (a part put in by hand), since loading builds anew.
         """
-        folders.write(folder, self.process, self.spec, self.scaling, self.info)
+        folders.write(folder, self.process, self.spec, self.scaling, self.info, self.calibrations)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Model":

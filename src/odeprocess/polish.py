@@ -22,12 +22,12 @@ from .epoch import Plan
 from .process import Process
 from .process.latent import Prior
 from .process.solvers import Extent
-from .refine import Problem, Solution, solve
+from .refine import Problem, precision_root, solve
 from .series import Series
 from .tasks import take
 
 E_STEP_EVERY = 5  # epochs
-FIRST_STEPS, STEPS = 20, 2  # of the solver, in the first E-step and in the later ones
+FIRST_STEPS, STEPS = 12, 1  # of the solver, in the first E-step and in the later ones
 CHUNK = 64  # series whose posteriors are brought up to date at once, so that memory stays bounded
 
 
@@ -70,14 +70,14 @@ def run_polish(plan: Plan, states: PolishState, keys: Any, epoch: Int[Array, ""]
 def e_step(process: Process, modes: Any, series: Series, extent: Extent, steps: int) -> tuple[Process, Any, Any]:
     """Brings posteriors and prior up to date."""
 
-    def one(pair) -> Solution:
+    def one(pair):
         z, series = pair
-        y = jnp.where(series.mask, series.y, 0.0)
-        return solve(Problem.of(process, series, z, extent), z, y, jnp.zeros_like(z), steps)
+        problem, y = Problem.of(process, series, z, extent), jnp.where(series.mask, series.y, 0.0)
+        z = solve(problem, z, y, jnp.zeros_like(z), steps).z
+        return z, precision_root(problem, z, y)
 
-    found = jax.lax.map(one, (modes, series), batch_size=CHUNK)
-    prior = _prior(found.z, found.root, series.static)
-    return eqx.tree_at(lambda p: p.prior, process, prior), found.z, found.root
+    modes, roots = jax.lax.map(one, (modes, series), batch_size=CHUNK)
+    return eqx.tree_at(lambda p: p.prior, process, _prior(modes, roots, series.static)), modes, roots
 
 
 def _prior(modes, roots, static) -> Prior:

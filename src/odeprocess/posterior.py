@@ -12,8 +12,9 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from . import checks, engine
-from .distributions import AbstractDistribution, Bernoulli, Normal
+from . import beliefs, checks, engine
+from .calibration import Calibration
+from .distributions import AbstractDistribution, Normal
 from .functions import Functions, evaluate, extent_for, picked, reported
 from .process import Process, Summary
 from .record import Record
@@ -46,6 +47,7 @@ class Posterior:
     keys: Any
     draws: int = 64
     steps: int = 0
+    calibrations: dict[str, Calibration] = dataclasses.field(default_factory=dict)
     _last: dict = dataclasses.field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -63,7 +65,8 @@ class Posterior:
             raise TypeError(f"A posterior is indexed by the number of a series, not by {index!r}.")
         part = picked(int(index), len(self), "series")
         summary, belief = jax.tree.map(lambda x: x[part], (self.summary, self.belief))
-        return Posterior(self.process, self.record[part.start], summary, belief, self.keys[part], self.draws, self.steps)
+        fields = {"record": self.record[part.start], "summary": summary, "belief": belief, "keys": self.keys[part]}
+        return dataclasses.replace(self, **fields, _last={})
 
     @property
     def observations(self) -> list[tuple[np.ndarray, np.ndarray]] | tuple[np.ndarray, np.ndarray]:
@@ -87,7 +90,7 @@ class Posterior:
         updated = dataclasses.replace(self, record=record, summary=summary, belief=belief, steps=0, _last={})
         return updated._refined(self.draws, self.steps, belief, self.belief) if self.steps else updated
 
-    def refine(self, n: int | None = None, *, steps: int = 12) -> "Posterior":
+    def refine(self, n: int | None = None, *, steps: int = 4) -> "Posterior":
         """The posterior worked out on the observations themselves, where this one is the encoder's guess.
 
         Every draw is fitted to the observations, perturbed by their noise and by the prior, in a few Levenberg–Marquardt
@@ -97,32 +100,18 @@ class Posterior:
 
         Arguments:
             n: number of draws to keep, which is then the most that can be asked for; as many as before by default.
-            steps: of the solver, for each draw; 0 gives the encoder's guess back.
+            steps: double steps of the solver, for each draw; 0 gives the encoder's guess back.
         """
         n = self.draws if n is None else n
         checks.positive("n", n, integer=True)
         checks.require(isinstance(steps, int) and steps >= 0, f"`steps` is {steps!r}; expected a whole number, 0 or more.")
-        belief = self._amortised()
+        belief = beliefs.amortised(self.process, self.record, self.summary)
         if steps == 0:
             return dataclasses.replace(self, belief=belief, draws=n, steps=0, _last={})
         return self._refined(n, steps, belief, belief)
 
-    def _amortised(self) -> Normal:
-        """The encoder's answer."""
-        nothing = self.record.scaled(np.zeros((len(self), 0)), np.zeros((len(self), 0, self.record.channels)), least=1)
-        return engine.observe(self.process, self.summary, nothing)[1]
-
     def _refined(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
-        series = self.record.everything()
-        checks.require(
-            not checks.is_traced(series.t, series.y), "`refine` takes numbers, not traced arrays: call it outside `jax.jit`."
-        )
-        predicted = jax.eval_shape(lambda p, z, t: p.predict(z, t)[0], self.process, belief.loc[0], series.t[0])
-        checks.require(
-            not isinstance(predicted, Bernoulli), "`refine` needs a normal likelihood, but this model's is Bernoulli."
-        )
-        extent = extent_for(self.process, series.t, series.observed)
-        found = engine.refine(self.process, belief, start, self.keys, series, n, steps, extent)
+        found = beliefs.refined(self.process, self.record, belief, start, self.keys, n, steps)
         return dataclasses.replace(self, belief=found, draws=n, steps=steps, _last={})
 
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
@@ -223,6 +212,7 @@ class Posterior:
         if tag is not None and tag in self._last:
             return self._last[tag], t.shape[-1]
         predicted, reached = evaluate(self.process, self.record, engine.draw(self.belief, self.keys, n), t)
+        predicted = beliefs.calibrated(predicted, self.record, t, self.calibrations.get("refined" if self.steps else "amortised"))
         if tag is not None and reached and not checks.is_traced(predicted.mean):
             self._last.clear()
             self._last[tag] = predicted

@@ -119,6 +119,12 @@ class Record:
         t, y = (np.concatenate(parts, 1) for parts in zip(*((t, y) for t, y, _ in self._in_order()), strict=True))
         return self.scaled(t, y, least=16)
 
+    def times(self) -> tuple[np.ndarray, np.ndarray]:
+        """All times, `[series, n]`, and at which of them something was observed."""
+        chunks = [(t, ~np.isnan(y).all(-1)) for t, y, _ in self._in_order()]
+        seen, observed = (np.concatenate(parts, 1) for parts in zip(*chunks, strict=True))
+        return seen, observed
+
     def query(self, times: Any) -> Any:
         """Query times as `[series, m]`, in the user's units."""
         checks.require(

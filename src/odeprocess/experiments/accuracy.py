@@ -1,0 +1,163 @@
+"""The scoreboard: every model on every task, given more and more of each series, inside it and ahead of it."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+
+from ..data import SOURCES
+from ..model import Model
+from ..optimise import FitOptions
+from ..process import variant
+from ..scaling import Scaling
+from ..series import Series
+from ..tasks import TaskSampler
+from ..train import Fit, fit
+from . import gaussian
+from .measure import FLOOR, of_draws, of_normal
+from .protocol import protocol
+
+SPLITS = ("interpolation", "forecast")
+DRAWS = 128
+SERIES_AT_ONCE = 100
+PAPER = {"paper-ndp": "ndp", "paper-np": "np"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Board:
+    """One task with one noise: the data and the cells to be filled.
+
+    Attributes:
+        task: the name of a source.
+        noise: standard deviation of the noise on every value.
+        count: fresh series to score.
+    """
+
+    task: str
+    noise: float
+    count: int
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """Numbers of observations given."""
+        return (0, 1, 2, 3, 5, 10) + ((20, 50, 90) if self.task == "lotka-volterra" else ())
+
+    @property
+    def train(self) -> Series:
+        """The training series: as many as in the paper."""
+        return SOURCES[self.task].sample(protocol(self.task).train, key=jr.key(0), noise=self.noise)
+
+    @property
+    def test(self) -> Series:
+        """Fresh series."""
+        return SOURCES[self.task].sample(self.count, key=jr.key(2), noise=self.noise)
+
+    def given(self, split: str, context: int) -> np.ndarray:
+        """Which points of each test series are given, `[series, n]`."""
+        length = SOURCES[self.task].num_points
+        if split == "forecast":
+            return np.broadcast_to(np.arange(length) < context, (self.count, length))
+        rank = np.argsort(np.argsort(np.random.default_rng(5).random((self.count, length)), 1), 1)
+        return rank < context
+
+    def cells(self) -> list[tuple[str, int]]:
+        """(split, context): without any observation there is nothing to be ahead of."""
+        return [(s, n) for s in SPLITS for n in self.contexts if s == "interpolation" or n > 0]
+
+
+def recipe(series: Series, *, steps: int = 3000) -> dict[str, Any]:
+    """How the default model is trained on series: arguments of `fit`."""
+    count, length = series.t.shape
+    batch = min(count, 49)
+    most = max(1, min(length // 2, 12 if length * series.channels <= 128 else 40))
+    sampler = TaskSampler(
+        context=(0, most), extra=(min(length - most, 28),) * 2, split="mixed", shared="nothing", empty=0.05
+    )
+    epochs = max(1, round(steps * batch / count))
+    options = FitOptions(epochs=epochs, batch_size=batch, learning_rate=3e-3, schedule="cosine", clip=100.0)
+    return {"spec": variant("ndp-skip"), "sampler": sampler, "options": options}
+
+
+def train(board: Board, name: str, seeds: tuple[int, ...], *, quick: bool, told: Callable[[str], None]) -> Fit:
+    """Trains one of our models."""
+    series = board.train
+    if name in PAPER:
+        plan = protocol(board.task)
+        plan = plan.replace(epochs=2) if quick else plan
+        return plan.fit(PAPER[name], series, seeds=seeds, progress=told)
+    arguments = recipe(series, steps=20 if quick else 3000)
+    return fit(arguments.pop("spec"), series, seeds=seeds, progress=told, **arguments)
+
+
+def score_model(model: Model, board: Board, *, refined: bool, told: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
+    """Scores by cell: `"split context"` → metric → a number a series."""
+    test, found = board.test, {}
+    t, y = np.asarray(test.t, np.float64), np.asarray(test.y, np.float64)
+    floor = FLOOR * np.asarray(_spread(board))
+    for split, context in board.cells():
+        given = board.given(split, context)
+        index = np.argsort(~given, 1, kind="stable")[:, :context]
+        parts = []
+        for i in range(0, len(t), SERIES_AT_ONCE):
+            part = slice(i, i + SERIES_AT_ONCE)
+            seen_t, seen_y = np.take_along_axis(t[part], index[part], 1), np.take_along_axis(y[part], index[part, :, None], 1)
+            posterior = model.condition(seen_t, seen_y, key=jr.key(i), draws=DRAWS)
+            posterior = posterior.refine() if refined else posterior
+            draws = np.asarray(posterior.sample(t[0], of="function"), np.float64)
+            inside = np.asarray(posterior.std(t[0], of="function"), np.float64)
+            noise = np.sqrt(np.maximum(np.asarray(posterior.std(t[0])) ** 2 - inside**2, floor**2))[:, None]
+            low, high = posterior.interval(t[0])
+            chosen = np.broadcast_to(~given[part, :, None], y[part].shape)
+            parts.append(of_draws(draws, noise, low, high, y[part], chosen))
+        found[f"{split} {context}"] = {name: np.concatenate([p[name] for p in parts]).tolist() for name in parts[0]}
+        told(f"{board.task}, {split} from {context}")
+    return found
+
+
+def score_gaussian(board: Board, *, learned: bool, told: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
+    """The same for Gaussian processes, fitted to each series alone or with `learned` hyper-parameters."""
+    train_series, test, found = board.train, board.test, {}
+    scaling = Scaling.fit(train_series)
+    known, fresh = scaling.apply(train_series), scaling.apply(test)
+    hyper = gaussian.learned(np.asarray(known.t, np.float64), np.asarray(known.y, np.float64)) if learned else None
+    t, y = np.asarray(fresh.t, np.float64), np.asarray(fresh.y, np.float64)
+    spread, truth = np.asarray(_spread(board)), np.asarray(test.y, np.float64)
+    for split, context in board.cells():
+        given = board.given(split, context)
+        index = np.argsort(~given, 1, kind="stable")[:, :context]
+        seen_t, seen_y = np.take_along_axis(t, index, 1), np.take_along_axis(y, index[..., None], 1)
+        curve = gaussian.per_series(seen_t, seen_y, t) if hyper is None else gaussian.shared(hyper, seen_t, seen_y, t)
+        std = np.sqrt(curve.std**2 + np.maximum(curve.noise, FLOOR) ** 2) * spread
+        mean = np.asarray(scaling.values_to_user(curve.mean), np.float64)
+        chosen = np.broadcast_to(~given[..., None], y.shape)
+        found[f"{split} {context}"] = {k: v.tolist() for k, v in of_normal(mean, std, truth, chosen).items()}
+        told(f"{board.task}, {split} from {context}")
+    return found
+
+
+def _spread(board: Board) -> np.ndarray:
+    """The standard deviation of each channel over the training series, by which values are scaled."""
+    return np.asarray(board.train.y, np.float64).std((0, 1))
+
+
+def run_board(
+    board: Board, name: str, seeds: tuple[int, ...], folder: Path, *, quick: bool, told: Callable[[str], None]
+) -> dict[str, Any]:
+    """Trains a model where it needs training, and scores it: what a job of the scoreboard leaves behind."""
+    about = {"task": board.task, "noise": board.noise, "variant": name, "series": board.count}
+    if name.startswith("gp-"):
+        return {**about, "seeds": 1, "scores": {name: [score_gaussian(board, learned=name == "gp-shared", told=told)]}}
+    found = train(board, name, seeds, quick=quick, told=told)
+    scores: dict[str, list[Any]] = {}
+    for i, model in enumerate(found.models):
+        if model is None:
+            continue
+        model.save(folder / f"model-{i}")
+        ways = {"default": True, "default-amortised": False} if name == "default" else {name: False}
+        for way, refined in ways.items():
+            scores.setdefault(way, []).append(score_model(model, board, refined=refined, told=told))
+    times = {"train_seconds": found.train_seconds, "compile_seconds": found.compile_seconds}
+    return {**about, "seeds": len(scores[next(iter(scores))]), "scores": scores, **times}
