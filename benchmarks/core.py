@@ -94,7 +94,7 @@ def latency(repeats: int) -> list[dict]:
         return found.mean(times), found.interval(times, 0.9)
 
     def update():
-        return np.asarray(posterior.update(0.3, 0.2).belief.loc)
+        return jax.block_until_ready(posterior.update(0.3, 0.2).belief)
 
     def median(call) -> float:
         call()
@@ -108,7 +108,7 @@ def latency(repeats: int) -> list[dict]:
 
     calls = {
         "condition + mean + 90% interval, 200 times, 64 draws": whole,
-        "condition": lambda: np.asarray(model.condition(t, y, key=key).belief.loc),
+        "condition": lambda: jax.block_until_ready(model.condition(t, y, key=key).belief),
         "update, one point": update,
     }
     return [

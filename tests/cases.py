@@ -26,7 +26,7 @@ CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
     "ndp, shared noise": small("ndp", noise="shared"),
     "ndp, fixed noise": small("ndp", noise="fixed", noise_std=0.2),
     "ndp, adaptive": small("ndp", solver=odp.Adaptive()),
-    "image ndp, missing pixels": small("image-ndp", missing=True),
+    "image-ndp": small("image-ndp", missing=True),
 }
 ODE_CASES = {name: spec for name, spec in CASES.items() if spec.dynamics != "none"}
 

@@ -21,14 +21,15 @@ data.files data.curves data.physics data.images data.characters data
 tasks
 process.nets process.tableaus process.encoder process.latent process.field process.solvers process.flow
 process.decoder process.images process.likelihood process.core process.spec process.variants process
-objectives metrics
-engine record functions posterior
+objectives metrics refine
+engine record functions calibration beliefs posterior
 folders model diagnostics
-optimise epoch prepare train
+optimise epoch polish prepare train
 plots
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
-experiments.classifier experiments.active experiments.timing experiments.runner experiments.rows experiments.reproduce
-experiments.pictures experiments.image_pictures experiments.page experiments
+experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.measure experiments.accuracy
+experiments.runner experiments.rows experiments.reproduce
+experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
 cli __main__
 """.split()
 

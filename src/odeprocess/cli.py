@@ -26,6 +26,7 @@ Name = Literal[
     "handwriting",
     "rotating-mnist",
     "variable-rotating-mnist",
+    "accuracy",
     "all",
 ]
 
@@ -64,6 +65,7 @@ def reproduce(
         _prepare(device)
         from .experiments.page import write_page
         from .experiments.reproduce import chosen, only as part, reproduce, total_work
+        from .experiments.scoreboard import write_scoreboard
         from .experiments.store import write_json
 
         whole = chosen(name, num_seeds=seeds, quick=quick)
@@ -74,6 +76,7 @@ def reproduce(
                 rows += reproduce(each, out, advance, variants=only or ())["rows"]
         if json_file is not None:
             write_json(json_file, {"experiment": name, "rows": rows})
+        write_scoreboard(out, out)
         page = write_page(out, out)
         typer.echo(f"Wrote {', '.join(str(out / (each.name + '.json')) for each in whole)} and {page}.")
 
@@ -87,8 +90,10 @@ def report(
     with _user_errors():
         _prepare("cpu")
         from .experiments.page import write_page
+        from .experiments.scoreboard import write_scoreboard
 
-        typer.echo(f"Wrote {write_page(folder, to or folder)}.")
+        written = [write_page(folder, to or folder), write_scoreboard(folder, to or folder)]
+        typer.echo(f"Wrote {' and '.join(str(page) for page in written if page)}.")
 
 
 def _prepare(device: str) -> None:

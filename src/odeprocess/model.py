@@ -93,13 +93,17 @@ class Model:
         bare, name = dataclasses.replace(self, calibrations={}), "refined" if refined else "amortised"
         t, y = np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)
         observed, rng, evidence = np.asarray(series.observed), np.random.default_rng(0), []
+        origins = series_origins(t, observed, "first") if self.scaling.origin == "first" else None
         for count in COUNTS[observed.sum(-1).max() > COUNTS]:
             for order in (rng.random(t.shape), t):  # anywhere, and from the beginning
                 rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
                 given = (rank < count) & observed
+                index = np.argsort(~given, 1, kind="stable")[:, :count]
+                seen = np.where(
+                    np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan
+                )
                 posterior = bare.condition(
-                    t, np.where(given[..., None], y, np.nan), key=key, static=series.static, draws=draws,
-                    origin=series_origins(t, observed, "first") if self.scaling.origin == "first" else None,
+                    np.take_along_axis(t, index, 1), seen, key=key, static=series.static, origin=origins, draws=draws
                 )
                 posterior = posterior.refine() if refined else posterior
                 low, high = posterior.interval(t)
@@ -110,7 +114,8 @@ class Model:
                 evidence.append((np.full(chosen.sum(), count), gaps[chosen], miss[chosen], who[chosen]))
         checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
         horizon = float((t[observed].max() - t[observed].min()) or 1.0)
-        found = Calibration.fit(*(np.concatenate(x) for x in zip(*evidence, strict=True)), horizon)
+        counts, gaps, misses, who = (np.concatenate(x) for x in zip(*evidence, strict=True))
+        found = Calibration.fit(counts, gaps, misses, who, horizon)
         return dataclasses.replace(self, calibrations={**self.calibrations, name: found})
 
     def with_solver(self, solver: AbstractSolver) -> "Model":

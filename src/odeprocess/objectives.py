@@ -59,7 +59,7 @@ def renyi(alpha: float) -> Callable[..., Float[Array, ""]]:
 
 
 def likelihood(process: Process, task: Task, noise: Float[Array, "samples z"], extent: Extent = Extent()) -> Float[Array, ""]:
-    """log p(target | context) by samples of q(z | context) alone: maximum likelihood, which needs several samples."""
+    """Log p(target | context) by samples of q(z | context) alone: maximum likelihood, which needs several samples."""
     q_context, _ = process.inference.beliefs(task)
     return jax.nn.logsumexp(_explained(process, task, q_context, noise, extent)) - jnp.log(noise.shape[0])
 
@@ -74,7 +74,7 @@ OBJECTIVES: dict[str, Any] = {
 
 
 def _explained(process: Process, task: Task, q: Normal, noise: Any, extent: Extent) -> Float[Array, " samples"]:
-    """log p(target | z) for each sample of q."""
+    """Log p(target | z) for each sample of q."""
 
     def one(eps):
         predicted, ok = process.predict(q.reparametrise(eps), task.points.t, extent)

@@ -123,9 +123,7 @@ def _epoch(plan, state, key, epoch, series):
 
     carry = (process, state.optimiser, state.skipped)
     (process, opt_state, skipped), losses = jax.lax.scan(step, carry, (order, keys, noise))
-    state = dataclasses.replace(
-        state, process=process, optimiser=opt_state, modes=modes, roots=roots, skipped=skipped
-    )
+    state = dataclasses.replace(state, process=process, optimiser=opt_state, modes=modes, roots=roots, skipped=skipped)
     return state, jnp.nanmean(losses)
 
 

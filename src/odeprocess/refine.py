@@ -143,7 +143,7 @@ def refined_draws(
 
     # The mode is sought along with the draws, as one more without noise: alone it would take as long as all of them.
     eps, centres = jax.vmap(noise)(jnp.arange(n))
-    data = jnp.concatenate([y[None], y + problem.std * eps])
+    data = jnp.concatenate([y[None], y[None] + problem.std[None] * eps])
     centres = jnp.concatenate([jnp.zeros_like(centres[:1]), centres])
     begin = jnp.concatenate([belief.loc[None], start])
     unmoved = jax.vmap(lambda e: problem.prior.colour(e, series.static))(centres)
@@ -152,10 +152,12 @@ def refined_draws(
         return (problem.residuals(z, data, centre) ** 2).sum()
 
     nearer = jax.vmap(cost)(begin, data, centres) < jax.vmap(cost)(unmoved, data, centres)
-    half = jax.vmap(lambda *a: solve(problem, *a, steps // 2))(jnp.where(nearer[:, None], begin, unmoved), data, centres)
+    half = jax.vmap(lambda z, y, e: solve(problem, z, y, e, steps // 2))(
+        jnp.where(nearer[:, None], begin, unmoved), data, centres
+    )
     lost = half.cost > _limit(half.cost[0], count)
     z = jnp.where(lost[:, None], half.z[0], half.z)
-    found = jax.vmap(lambda *a: solve(problem, *a, steps - steps // 2))(z, data, centres)
+    found = jax.vmap(lambda z, y, e: solve(problem, z, y, e, steps - steps // 2))(z, data, centres)
     good = found.cost[1:] < _limit(found.cost[0], count)
     stand_in = jnp.argsort(~good)[jnp.arange(n) % jnp.maximum(good.sum(), 1)]
     z = found.z[1:]

@@ -52,7 +52,7 @@ def learned(t: np.ndarray, y: np.ndarray) -> list[tuple[str, np.ndarray]]:
         for channel in range(y.shape[-1]):
             ts, ys = (jnp.asarray(np.take_along_axis(x[:count], points, 1), jnp.float64) for x in (t, y[..., channel]))
             tried = [(*jax.device_get(_shared(kernel, ts, ys)), kernel) for kernel in KERNELS]
-            loss, raw, kernel = min(tried, key=lambda x: float(x[0]))
+            _, raw, kernel = min(tried, key=lambda x: float(x[0]))
             found.append((kernel, raw))
         return found
 
@@ -78,7 +78,7 @@ def _process(kernel: str, raw: Any, t: Any) -> Any:
     amplitude, length, slope, noise = _natural(raw)
     k = amplitude**2 * (kernels.Matern52(length) if kernel == "matern52" else kernels.ExpSquared(length))
     if kernel == "rbf + linear":
-        k = k + slope**2 * (kernels.DotProduct() + 1.0)
+        k = k + slope**2 * (kernels.DotProduct() + kernels.Constant(1.0))
     return GaussianProcess(k, t, diag=noise**2)
 
 

@@ -60,12 +60,13 @@ class Experiment:
     Attributes:
         name: what the command calls it.
         title: what it shows.
-        kind: `"train"`, `"timing"` or `"active"`.
+        kind: `"train"`, `"timing"`, `"active"` or `"accuracy"`.
         cells: what is trained for it.
         unit: results are shown in multiples of it.
         paper: the paper's means and standard errors, by metric, task and variant, in units of 1.
         settings: everything else that `paper.toml` says.
         quick: whether this is a rehearsal.
+        seeds: how many of each model are trained.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Experiment:
     paper: dict[str, Any]
     settings: dict[str, Any]
     quick: bool
+    seeds: int
 
 
 def _said(options: Any) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def experiment(name: str, *, num_seeds: int | None = None, quick: bool = False) 
     checks.positive("seeds", seeds, integer=True)
     rehearsal = table["quick"] if quick else {}
     cells = []
-    for task in rehearsal.get("tasks", table["tasks"]):
+    for task in rehearsal.get("tasks", table["tasks"]) if table["kind"] != "accuracy" else ():
         for row in rehearsal.get("variants", table["variants"]):
             cells.append(_cell(task, row, table.get("changes", {}).get(row, {}), seeds, table.get("classify", False), quick))
     scaled = {
@@ -108,7 +110,7 @@ def experiment(name: str, *, num_seeds: int | None = None, quick: bool = False) 
         }
         for metric, tasks in table.get("paper", {}).items()
     }
-    return Experiment(name, table["title"], table["kind"], tuple(cells), table["unit"], scaled, table, quick)
+    return Experiment(name, table["title"], table["kind"], tuple(cells), table["unit"], scaled, table, quick, seeds)
 
 
 def _cell(task: str, row: str, changes: dict[str, Any], num_seeds: int, classify: bool, quick: bool) -> Cell:

@@ -12,7 +12,7 @@ PRINCIPAL = ("fresh", "test")  # the tests whose error is *the* error of a row; 
 
 def rows(experiment: Experiment, results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of an experiment."""
-    make = {"train": _trained, "timing": _timed, "active": _queried}[experiment.kind]
+    make = {"train": _trained, "timing": _timed, "active": _queried, "accuracy": _boards}[experiment.kind]
     return make(experiment, results)
 
 
@@ -83,4 +83,64 @@ def _queried(experiment: Experiment, results: dict[str, dict[str, Any]]) -> list
                 for queries in range(run["queries"] + 1):
                     values = [curve[queries] for curve in curves]
                     found.append(_row(experiment, run, f"{run['variant']}, {way}", metric, values, queries=queries))
+    return found
+
+
+def _boards(experiment: Experiment, results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for run in results.values():
+        for variant, by_seed in run["scores"].items():
+            for cell in by_seed[0]:
+                split, context = cell.split()
+                for metric in by_seed[0][cell]:
+                    means = [float(np.mean(scores[cell][metric])) for scores in by_seed]
+                    # Of one seed the spread over series, of several the spread over seeds.
+                    spread = by_seed[0][cell][metric] if len(means) == 1 else means
+                    stderr = float(np.std(spread, ddof=1) / len(spread) ** 0.5)
+                    about = {"noise": run["noise"], "context": int(context), "split": split, "series": run["series"]}
+                    found.append(
+                        {
+                            "task": run["task"],
+                            **about,
+                            "variant": variant,
+                            "metric": metric,
+                            "mean": float(np.mean(means)),
+                            "stderr": stderr,
+                            "seeds": len(means),
+                            **{name: run[name] for name in ("machine", "commit", "versions")},
+                        }
+                    )
+    return found + _against(results)
+
+
+def _against(results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The default model against each Gaussian process: mean differences over the series that both were asked about."""
+    boards: dict[Any, dict[str, Any]] = {}
+    for run in results.values():
+        boards.setdefault((run["task"], run["noise"]), {}).update(run["scores"])
+    found = []
+    for (task, noise), scores in boards.items():
+        for rival in ("gp-series", "gp-shared"):
+            if rival not in scores or "default" not in scores:
+                continue
+            for cell in scores[rival][0]:
+                split, context = cell.split()
+                for metric in ("mse", "log_likelihood"):
+                    theirs = np.asarray(scores[rival][0][cell][metric])
+                    ours = np.mean([s[cell][metric] for s in scores["default"]], 0)[: len(theirs)]
+                    difference = ours - theirs[: len(ours)]
+                    found.append(
+                        {
+                            "task": task,
+                            "noise": noise,
+                            "context": int(context),
+                            "split": split,
+                            "variant": f"default against {rival}",
+                            "metric": metric,
+                            "mean": float(difference.mean()),
+                            "stderr": float(difference.std(ddof=1) / len(difference) ** 0.5),
+                            "seeds": len(scores["default"]),
+                            "tie": bool(metric == "mse" and max(ours.mean(), theirs.mean()) < 1e-6),
+                        }
+                    )
     return found

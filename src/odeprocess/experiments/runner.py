@@ -11,6 +11,7 @@ import numpy as np
 
 from ..train import Fit
 from . import classifier
+from .accuracy import Board, run_board
 from .active import query_curves
 from .plan import Cell, Experiment
 from .scoring import frames_of, score
@@ -43,6 +44,8 @@ def jobs(experiment: Experiment, out: Path) -> list[tuple[str, float, Callable[[
             work = sum(cell.work for cell in cells) * (repeats + 1)
             found.append((key, work, lambda advance, cells=cells, repeats=repeats: time_task(cells, repeats, advance)))
         return found
+    if experiment.kind == "accuracy":
+        return _boards(experiment, out)
     found = [(cell.key, cell.work, lambda advance, cell=cell: _train(cell, out, advance)) for cell in experiment.cells]
     if experiment.kind == "active":
         queries, count = experiment.settings["queries"], 8 if experiment.quick else 200
@@ -52,6 +55,28 @@ def jobs(experiment: Experiment, out: Path) -> list[tuple[str, float, Callable[[
                 return query_curves(cell, run_folder(out, cell.key), queries, count)
 
             found.append((f"queries-{cell.key}-{queries}-{count}", cell.work / 10, ask))
+    return found
+
+
+def _boards(experiment: Experiment, out: Path) -> list[Any]:
+    """The scoreboard's jobs: each model on each task, without noise and with it."""
+    settings, found = experiment.settings, []
+    seeds = tuple(range(experiment.seeds))
+    for task in settings["quick"]["tasks"] if experiment.quick else settings["tasks"]:
+        for noise in settings["noise"]:
+            for name in settings["variants"]:
+                count = 4 if experiment.quick else settings["gp_series" if name == "gp-series" else "series"]
+                board = Board(task, noise, count, experiment.quick)
+                trained = "" if name.startswith("gp-") else f"-{len(seeds)}"
+                key = f"accuracy-{task}-{noise}-{name}-{count}{trained}{'-quick' if experiment.quick else ''}"
+
+                def job(advance: Advance, board: Board = board, name: str = name, key: str = key) -> dict[str, Any]:
+                    def told(note: str) -> None:
+                        advance(1e-3, f"{name}, {note}")
+
+                    return run_board(board, name, seeds, run_folder(out, key), told)
+
+                found.append((key, 1.0, job))
     return found
 
 

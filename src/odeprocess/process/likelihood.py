@@ -10,7 +10,6 @@ from jaxtyping import Array, Float
 
 from ..distributions import AbstractDistribution, Bernoulli, Normal
 
-
 # An optimiser moves all numbers about as fast; a σ that has to fall a thousandfold would hold the others up.
 GAIN = 4.0
 

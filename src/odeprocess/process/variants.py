@@ -8,14 +8,15 @@
 | nd2p        | d²l/dt² = f(…)      | [l ‖ h(l, d, t)]          |
 | ndp-l       | dl/dt = f(l, d, t)  | l                         |
 | nd2p-l      | d²l/dt² = f(…)      | l                         |
-| ndp-skip    | dl/dt = A·(l, d, t) + f(l, d, t) | C·(l, d, t) + h(l, d, t) |
+| ndp-skip    | dl/dt = A + f(l, d, t) | C + h(l, d, t)          |
 | image-np    | nothing (`Still`)   | deconvolution of (l, t)   |
 | image-ndp   | dl/dt = f(l, d, t)  | deconvolution of l        |
 
 The image variants have convolutional encoders, and the image NDP takes l(t0) from the first frame alone.
 
 `ndp-skip` is ours, not the paper's: small, smooth, with a prior over its latents, for accurate posteriors
-(`Posterior.refine`). Sizes of the others are those of the paper's released code. To make a variant of your own, start from a row and change fields:
+(`Posterior.refine`); its field and readout are linear maps of (l, d, t) with networks beside them. Sizes of the others
+are those of the paper's released code. To make a variant of your own, start from a row and change fields:
 `variant("ndp", channels=2, l_dim=4)`; parts that no field names are put together by hand with `Process(...)`.
 """
 

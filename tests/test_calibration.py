@@ -1,0 +1,86 @@
+"""Calibration on held-out series, and the scores of the scoreboard against integrals."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import odeprocess as odp
+from cases import model
+from odeprocess.calibration import COUNTS, GAPS, Calibration, distance
+from odeprocess.experiments.measure import of_draws, of_normal
+
+
+def evidence(seed: int, series: int, scale: float):
+    """Misses of intervals that are `scale` times too narrow, by series, all counts and distances alike."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(series), 1000)
+    miss = scale * np.abs(rng.standard_normal(len(who))) / 1.6449
+    return rng.choice(COUNTS, len(who)), np.exp(rng.uniform(np.log(0.01), 0, len(who))), miss, who
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_the_factor_is_how_much_too_narrow_intervals_were(scale):
+    found = Calibration.fit(*evidence(0, 100, scale), horizon=1.0)
+    np.testing.assert_allclose(found.factors, scale, rtol=0.15)
+
+
+def test_few_series_make_wider_intervals_not_narrower():
+    few, many = (
+        np.mean([Calibration.fit(*evidence(s, n, 1.0), horizon=1.0).factors.mean() for s in range(10)]) for n in (5, 100)
+    )
+    assert few > many
+
+
+def test_factors_change_smoothly_with_distance_and_stay_in_the_table():
+    found = Calibration(np.linspace(1, 2, len(COUNTS) * len(GAPS)).reshape(len(COUNTS), len(GAPS)), 2.0)
+    at = found.at(np.array([4]), np.linspace(0, 3, 500)[None])
+    assert np.abs(np.diff(at)).max() < 0.05 and at.min() >= found.factors.min() and at.max() <= found.factors.max()
+    again = Calibration.from_json(found.to_json())
+    np.testing.assert_array_equal(
+        again.at(np.array([0, 7]), np.array([[np.inf], [0.1]])), found.at([0, 7], np.array([[np.inf], [0.1]]))
+    )
+
+
+def test_distance_is_to_the_nearest_observation():
+    found = distance(np.array([[0.0, 1.0, 5.0]]), np.array([[0.5, 4.0, 9.0]]), np.array([[True, True, False]]))
+    np.testing.assert_allclose(found, [[0.5, 0.5, 1.0]])
+
+
+def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
+    import jax.random as jr
+
+    rng = np.random.default_rng(0)
+    y = 5.0 * rng.standard_normal((6, 9, 2))  # far from anything this model expects
+    series = odp.make_series(np.tile(np.linspace(0, 1, 9), (6, 1)), y, static=np.zeros((6, 1)))
+    plain = model("ndp")
+    sure = plain.calibrated(series, refined=False)
+    sure.save(tmp_path / "model")
+    assert set(odp.load(tmp_path / "model").calibrations) == {"amortised"}
+    t, at = [0.2, 0.5], [0.1, 0.9]
+    before, after = (m.condition(t, y[0, :2], static=[0.0], key=jr.key(0)) for m in (plain, odp.load(tmp_path / "model")))
+    factor = sure.calibrations["amortised"].at(np.array([2]), distance(np.array([at]), np.array([t]), np.ones((1, 2), bool)))
+    assert factor.min() > 1.0
+    np.testing.assert_allclose(after.std(at), factor[0][:, None] * before.std(at), rtol=1e-4)
+    np.testing.assert_allclose(after.mean(at), before.mean(at), rtol=1e-4, atol=1e-5)
+
+
+def test_scores_of_normal_predictions_are_their_integrals():
+    y, mean, std = (np.full((1, 1, 1), x) for x in (0.7, 0.2, 0.5))
+    found = of_normal(mean, std, y, np.ones((1, 1, 1), bool))
+    normal = stats.norm(0.2, 0.5)
+    crps = integrate.quad(lambda x: (normal.cdf(x) - (x > 0.7)) ** 2, -5, 5, points=[0.7])[0]
+    assert found["crps"][0] == pytest.approx(crps, rel=1e-6)
+    assert found["log_likelihood"][0] == pytest.approx(normal.logpdf(0.7))
+    assert found["coverage90"][0] == 1.0 and found["width90"][0] == pytest.approx(2 * 1.6449 * 0.5, rel=1e-4)
+
+
+def test_many_draws_of_a_normal_score_like_the_normal():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((40, 5, 1))
+    draws = rng.standard_normal((40, 2000, 5, 1))
+    low, high = (np.full(y.shape, x) for x in (-1.6449, 1.6449))
+    chosen = np.ones(y.shape, bool)
+    ours = of_draws(draws, np.full((1, 1, 1, 1), 1e-3), low, high, y, chosen)
+    theirs = of_normal(0.0 * y, 1.0 + 0.0 * y, y, chosen)
+    for name, tolerance in (("mse", 0.02), ("log_likelihood", 0.02), ("crps", 0.02), ("coverage90", 1e-9)):
+        assert ours[name].mean() == pytest.approx(theirs[name].mean(), abs=tolerance), name

@@ -1,0 +1,149 @@
+"""Posteriors worked out on the observations, where they can be known exactly."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import odeprocess as odp
+from cases import model, process, random_series, small
+from odeprocess.distributions import Normal
+from odeprocess.objectives import OBJECTIVES, renyi
+from odeprocess.process import Extent
+from odeprocess.process.latent import Prior
+from odeprocess.tasks import Task
+
+# Before training the networks beside the linear maps are zero, so this process is linear in its latents, and the
+# posterior is a normal distribution with a formula.
+LINEAR = "ndp-skip"
+
+
+def tilted(p: odp.Process) -> odp.Process:
+    """With a prior that is neither centred nor round."""
+    rng = np.random.default_rng(0)
+    z = p.z_dim
+    chol = np.tril(rng.normal(size=(z, z)) * 0.3, -1) + np.diag(rng.uniform(0.5, 1.5, z))
+    slope = rng.normal(size=(z, 1))
+    prior = Prior(*(jnp.asarray(x, jnp.float32) for x in (rng.normal(size=z), slope, chol)))
+    return eqx.tree_at(lambda p: p.prior, p, prior)
+
+
+def exact(p: odp.Process, t, y, static, at) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the function at `at`, by the formula for linear models, in float64."""
+
+    def mean(z, t):
+        return p.predict(z, t, Extent())[0].mean.reshape(-1)
+
+    origin = jnp.zeros(p.z_dim)
+    basis, offset = (np.asarray(f(lambda z: mean(z, t))(origin), np.float64) for f in (jax.jacfwd, lambda f: f))
+    noise = np.asarray(p.predict(origin, t, Extent())[0].std, np.float64).reshape(-1)
+    assert p.prior is not None
+    m, c = np.asarray(p.prior.mean(static), np.float64), np.asarray(p.prior.chol, np.float64)
+    precision = np.linalg.inv(c @ c.T) + (basis.T / noise**2) @ basis
+    right = np.linalg.solve(c @ c.T, m) + (basis.T / noise**2) @ (np.asarray(y, np.float64).reshape(-1) - offset)
+    z, cov = np.linalg.solve(precision, right), np.linalg.inv(precision)
+    there, start = (np.asarray(f(lambda z: mean(z, at))(origin), np.float64) for f in (jax.jacfwd, lambda f: f))
+    shape = (len(at), -1)
+    return (there @ z + start).reshape(shape), np.sqrt(np.einsum("ij,jk,ik->i", there, cov, there)).reshape(shape)
+
+
+@pytest.fixture(scope="module")
+def linear_model() -> odp.Model:
+    return dataclasses.replace(model(LINEAR), process=tilted(process(LINEAR)))
+
+
+T, AT = np.array([0.1, 0.35, 0.6], np.float32), np.linspace(0, 1, 5, dtype=np.float32)
+Y = np.array([[0.3, -1.0], [1.2, 0.4], [0.7, 0.1]], np.float32)
+STATIC = np.array([0.4], np.float32)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_refined_draws_have_the_exact_posterior_of_a_linear_model(linear_model, count):
+    posterior = linear_model.condition(T[:count], Y[:count], static=STATIC, key=jr.key(0), draws=2000).refine()
+    mean, std = exact(linear_model.process, jnp.asarray(T[:count]), Y[:count], jnp.asarray(STATIC), jnp.asarray(AT))
+    found, spread = posterior.mean(AT), posterior.std(AT, of="function")
+    assert np.all(np.abs(found - mean) < 5 * std / 2000**0.5 + 1e-4)
+    np.testing.assert_allclose(spread, std, rtol=0.1)
+
+
+def test_an_update_of_a_refined_posterior_is_the_refined_posterior_of_everything(linear_model):
+    whole = linear_model.condition(T, Y, static=STATIC, key=jr.key(0), draws=16).refine()
+    grown = linear_model.condition(T[:1], Y[:1], static=STATIC, key=jr.key(0), draws=16).refine().update(T[1:], Y[1:])
+    np.testing.assert_allclose(grown.mean(AT), whole.mean(AT), atol=1e-3)
+    assert "refined" in repr(grown)
+
+
+def test_the_first_draws_are_the_same_however_many_are_kept(linear_model):
+    conditioned = linear_model.condition(T, Y, static=STATIC, key=jr.key(0))
+    few, many = (conditioned.refine(n).sample(AT, 8, of="function") for n in (8, 32))
+    np.testing.assert_allclose(few, many, atol=1e-4)
+
+
+def test_a_batch_is_its_series_and_no_steps_give_the_guess_back(linear_model):
+    batch = linear_model.condition(np.stack([T, T + 0.1]), np.stack([Y, -Y]), static=np.stack([STATIC] * 2), key=jr.key(0))
+    refined = batch.refine(8)
+    np.testing.assert_allclose(refined[1].mean(AT), refined.mean(AT)[1], atol=1e-6)
+    np.testing.assert_allclose(refined.refine(64, steps=0).mean(AT), batch.mean(AT), atol=1e-6)
+
+
+def test_what_refine_cannot_do_is_said(linear_model):
+    bernoulli = model("ndp, bernoulli").condition(T, np.abs(Y) / 2, static=STATIC, key=jr.key(0))
+    with pytest.raises(ValueError, match="needs a normal likelihood"):
+        bernoulli.refine()
+    refined = linear_model.condition(T, Y, static=STATIC, key=jr.key(0)).refine(8)
+    with pytest.raises(ValueError, match=r"refine\(9\)"):
+        refined.mean(AT, 9)
+    with pytest.raises(ValueError, match="method='samples'"):
+        refined.log_prob(T, Y, method="importance")
+    with pytest.raises(ValueError, match="`steps` is -1"):
+        refined.refine(steps=-1)
+
+
+@pytest.mark.parametrize("name", ["ndp", "nd2p-l", "np"])
+def test_models_without_a_prior_of_their_own_are_refined_too(name):
+    guess = model(name).condition(T, Y, static=STATIC, key=jr.key(0), draws=16)
+    refined = guess.refine(steps=8)
+    assert np.square(refined.mean(T) - Y).mean() <= np.square(guess.mean(T) - Y).mean() + 1e-3
+
+
+def test_a_prior_whitens_what_it_coloured_and_knows_its_divergence():
+    prior = tilted(process(LINEAR)).prior
+    assert prior is not None
+    noise = jr.normal(jr.key(0), (prior.loc.shape[0],))
+    static = jnp.asarray(STATIC)
+    np.testing.assert_allclose(prior.whiten(prior.colour(noise, static), static), noise, atol=1e-4)
+    q = Normal(noise, 0.1 + jnp.abs(noise))
+    z = jax.vmap(q.reparametrise)(jr.normal(jr.key(1), (100_000, len(noise))))
+    log_prior = jax.vmap(lambda z: -0.5 * (prior.whiten(z, static) ** 2).sum())(z) - jnp.log(jnp.diagonal(prior.chol)).sum()
+    ratio = jax.vmap(q.log_prob)(z).sum(-1) + 0.5 * len(noise) * np.log(2 * np.pi) - log_prior
+    assert abs(float(ratio.mean() - prior.kl_from(q, static))) < 5 * float(ratio.std()) / 100_000**0.5
+
+
+def test_bounds_fall_with_their_order_and_end_at_the_elbo():
+    p, series = process("ndp"), random_series(0, 6)
+    task = Task(series, series.mask & (np.arange(len(series.t)) < 3)[:, None], series.mask)
+    noise = jr.normal(jr.key(0), (64, p.z_dim))
+    values = [float(renyi(alpha)(p, task, noise)) for alpha in (0.0, 0.3, 0.6, 0.9, 0.999)]
+    assert values == sorted(values, reverse=True)
+    q_context, q_target = p.inference.beliefs(task)
+    z = jax.vmap(q_target.reparametrise)(noise)
+    sampled = jax.vmap(lambda z: (q_target.log_prob(z) - q_context.log_prob(z)).sum())(z).mean() - q_target.kl(q_context).sum()
+    assert abs(values[-1] - float(odp.elbo(p, task, noise) - sampled)) < 1e-2 * abs(values[-1])
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_every_objective_trains(objective):
+    series = odp.data.lines.sample(8, key=jr.key(0))
+    spec = small(LINEAR, channels=None, static_dim=None, missing=None, t0=None, horizon=None)
+    fitted = odp.fit(spec, series, options=odp.FitOptions(epochs=2, objective=objective, samples=4, batch_size=8, polish=2))
+    assert np.isfinite(fitted.history.loss).all() and np.isfinite(fitted.history.polish).all()
+    assert fitted.history.polish.shape == (2, 1) and fitted.model.info["polished"] == 2
+
+
+def test_the_second_half_of_training_needs_a_prior():
+    with pytest.raises(ValueError, match="learned prior"):
+        odp.fit("np", odp.data.lines.sample(4, key=jr.key(0)), options=odp.FitOptions(polish=1))
