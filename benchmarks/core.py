@@ -79,6 +79,7 @@ def seeds(repeats: int) -> list[dict]:
 
 def latency(repeats: int) -> list[dict]:
     """From NumPy in to NumPy out, on one core: the median of `repeats`."""
+    import jax
     import jax.random as jr
     import numpy as np
 

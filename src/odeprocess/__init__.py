@@ -37,6 +37,7 @@ _HOMES = {
     "fit": "train",
     "load": "model",
     "make_series": "series",
+    "recipe": "recipes",
     "score": "metrics",
     "score_all": "metrics",
     "solver_error": "diagnostics",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         Spec as Spec,
         variant as variant,
     )
+    from .recipes import recipe as recipe
     from .scaling import Scaling as Scaling
     from .series import Series as Series, make_series as make_series
     from .tasks import Task as Task, TaskSampler as TaskSampler

@@ -10,11 +10,9 @@ import numpy as np
 
 from ..data import SOURCES
 from ..model import Model
-from ..optimise import FitOptions
-from ..process import variant
+from ..recipes import recipe
 from ..scaling import Scaling
 from ..series import Series
-from ..tasks import TaskSampler
 from ..train import Fit, fit
 from . import gaussian
 from .measure import FLOOR, of_draws, of_normal
@@ -73,17 +71,6 @@ class Board:
         return [(s, n) for s in SPLITS for n in self.contexts if s == "interpolation" or n > 0]
 
 
-def recipe(series: Series, *, steps: int = 3000) -> dict[str, Any]:
-    """How the default model is trained on series: arguments of `fit`."""
-    count, length = series.t.shape
-    batch = min(count, 49)
-    most = max(1, min(length // 2, 12 if length * series.channels <= 128 else 40))
-    sampler = TaskSampler(context=(0, most), extra=(min(length - most, 28),) * 2, split="mixed", shared="nothing", empty=0.05)
-    epochs = max(1, round(steps * batch / count))
-    options = FitOptions(epochs=epochs, polish=2 * epochs, batch_size=batch, learning_rate=3e-3, schedule="cosine", clip=100.0)
-    return {"spec": variant("ndp-skip"), "sampler": sampler, "options": options}
-
-
 def train(board: Board, name: str, seeds: tuple[int, ...], told: Callable[[str], None]) -> Fit:
     """Trains one of our models."""
     series = board.train
@@ -91,8 +78,8 @@ def train(board: Board, name: str, seeds: tuple[int, ...], told: Callable[[str],
         plan = protocol(board.task)
         plan = plan.replace(epochs=2) if board.quick else plan
         return plan.fit(PAPER[name], series, seeds=seeds, progress=told)
-    arguments = recipe(series[: len(series) - held_out(series)], steps=20 if board.quick else 3000)
-    return fit(arguments.pop("spec"), series[: len(series) - held_out(series)], seeds=seeds, progress=told, **arguments)
+    series = series[: len(series) - held_out(series)]
+    return fit(series=series, seeds=seeds, progress=told, **recipe(series, steps=20 if board.quick else 3000))
 
 
 def held_out(series: Series) -> int:
