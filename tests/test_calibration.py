@@ -6,7 +6,7 @@ from scipy import integrate, stats
 
 import odeprocess as odp
 from cases import model
-from odeprocess.calibration import COUNTS, GAPS, Calibration, distance
+from odeprocess.calibration import COUNTS, GAPS, Calibration, Places
 from odeprocess.experiments.measure import of_draws, of_normal
 
 
@@ -15,7 +15,8 @@ def evidence(seed: int, series: int, scale: float):
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(series), 1000)
     miss = scale * np.abs(rng.standard_normal(len(who))) / 1.6449
-    return rng.choice(COUNTS, len(who)), np.exp(rng.uniform(np.log(0.01), 0, len(who))), miss, who
+    places = Places(np.exp(rng.uniform(np.log(0.01), 0, len(who))), rng.random(len(who)) < 0.5)
+    return rng.choice(COUNTS, len(who)), places, miss, who
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
@@ -32,18 +33,23 @@ def test_few_series_make_wider_intervals_not_narrower():
 
 
 def test_factors_change_smoothly_with_distance_and_stay_in_the_table():
-    found = Calibration(np.linspace(1, 2, len(COUNTS) * len(GAPS)).reshape(len(COUNTS), len(GAPS)), 2.0)
-    at = found.at(np.array([4]), np.linspace(0, 3, 500)[None])
-    assert np.abs(np.diff(at)).max() < 0.05 and at.min() >= found.factors.min() and at.max() <= found.factors.max()
-    again = Calibration.from_json(found.to_json())
-    np.testing.assert_array_equal(
-        again.at(np.array([0, 7]), np.array([[np.inf], [0.1]])), found.at([0, 7], np.array([[np.inf], [0.1]]))
-    )
+    shape = (len(COUNTS), 2, len(GAPS))
+    found = Calibration(np.linspace(1, 2, np.prod(shape)).reshape(shape), 2.0)
+    away = np.linspace(0, 3, 500)[None]
+    inside, beyond = (found.at(np.array([4]), Places(away, np.full(away.shape, side))) for side in (False, True))
+    for at in (inside, beyond):
+        assert np.abs(np.diff(at)).max() < 0.05 and at.min() >= found.factors.min() and at.max() <= found.factors.max()
+    assert (beyond > inside).all()
+    asked = np.array([0, 7]), Places(np.array([[np.inf], [0.1]]), np.array([[True], [False]]))
+    np.testing.assert_array_equal(Calibration.from_json(found.to_json()).at(*asked), found.at(*asked))
 
 
-def test_distance_is_to_the_nearest_observation():
-    found = distance(np.array([[0.0, 1.0, 5.0]]), np.array([[0.5, 4.0, 9.0]]), np.array([[True, True, False]]))
-    np.testing.assert_allclose(found, [[0.5, 0.5, 1.0]])
+def test_places_are_distances_and_sides():
+    found = Places.of(np.array([[0.0, 1.0, 4.0, 5.0]]), np.array([[0.5, 4.0, 9.0]]), np.array([[True, True, False]]))
+    np.testing.assert_allclose(found.gaps, [[0.5, 0.5, 0.0, 1.0]])
+    np.testing.assert_array_equal(found.beyond, [[True, False, False, True]])
+    nothing = Places.of(np.zeros((1, 2)), np.zeros((1, 0)), np.zeros((1, 0), bool))
+    assert np.isinf(nothing.gaps).all() and nothing.beyond.all()
 
 
 def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
@@ -58,7 +64,8 @@ def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
     assert set(odp.load(tmp_path / "model").calibrations) == {"amortised"}
     t, at = [0.2, 0.5], [0.1, 0.9]
     before, after = (m.condition(t, y[0, :2], static=[0.0], key=jr.key(0)) for m in (plain, odp.load(tmp_path / "model")))
-    factor = sure.calibrations["amortised"].at(np.array([2]), distance(np.array([at]), np.array([t]), np.ones((1, 2), bool)))
+    places = Places.of(np.array([at]), np.array([t]), np.ones((1, 2), bool))
+    factor = sure.calibrations["amortised"].at(np.array([2]), places)
     assert factor.min() > 1.0
     np.testing.assert_allclose(after.std(at), factor[0][:, None] * before.std(at), rtol=1e-4)
     np.testing.assert_allclose(after.mean(at), before.mean(at), rtol=1e-4, atol=1e-5)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import checks, engine
-from .calibration import Calibration, distance
+from .calibration import Calibration, Places
 from .distributions import AbstractDistribution, Normal
 from .functions import extent_for
 from .process import Process, Summary
@@ -40,7 +40,7 @@ def calibrated(predicted: AbstractDistribution, record: Record, t: Any, by: Cali
     if by is None or not isinstance(predicted, Normal) or checks.is_traced(predicted.loc, t) or t.shape[1] == 0:
         return predicted
     seen, observed = record.times()
-    factor = by.at(observed.sum(-1), distance(t, seen, observed))
+    factor = by.at(observed.sum(-1), Places.of(t, seen, observed))
     missing = predicted.loc.shape[2] - factor.shape[1]  # times are padded to a bucket
     factor = jnp.asarray(np.pad(factor, ((0, 0), (0, missing)), mode="edge"), predicted.loc.dtype)[:, None, :, None]
     mean = predicted.loc.mean(1, keepdims=True)

@@ -2,12 +2,13 @@
 
 A model is asked about series it has not seen, given more and more of them. Where its 90 % intervals hold too little or
 too much, the spread around the mean is multiplied by the factor that puts it right, which depends on the number of
-observations and on how far the asked time lies from the nearest of them. The factor is a conformal quantile, so that it
-is honest for few series too; where there are hardly any, it leans on its neighbours.
+observations, on how far the asked time lies from the nearest of them, and on whether it lies between them or beyond.
+The factor is a conformal quantile, so that it is honest for few series too; where there are hardly any, it leans on its
+neighbours.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,28 @@ LEANING = 5.0  # series: a bin with as many counts as much as its neighbours
 LEAST, MOST = 0.2, 10.0
 
 
+class Places(NamedTuple):
+    """Where times lie among observations: distance to the nearest (infinite without any), and whether all are on one side."""
+
+    gaps: np.ndarray
+    beyond: np.ndarray
+
+    @classmethod
+    def of(cls, t: np.ndarray, seen: np.ndarray, observed: np.ndarray) -> "Places":
+        """Of times `t [series, m]` among those of `seen [series, n]` that are `observed`."""
+        apart = t[:, :, None] - seen[:, None, :]
+        observed = np.broadcast_to(observed[:, None, :], apart.shape)
+        gaps = np.where(observed, np.abs(apart), np.inf).min(-1, initial=np.inf)
+        between = (observed & (apart >= 0)).any(-1) & (observed & (apart <= 0)).any(-1)
+        return cls(gaps, np.logical_not(between))
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Calibration:
-    """Factors of spread by number of observations and by distance from them.
+    """Factors of spread by number of observations and by where a time lies.
 
     Attributes:
-        factors: `[counts, gaps]`.
+        factors: `[counts, 2, gaps]`: for times between observations, then for times beyond them.
         horizon: the span of the training times, in the user's units.
     """
 
@@ -31,36 +48,35 @@ class Calibration:
     horizon: float
 
     @classmethod
-    def fit(cls, counts: np.ndarray, gaps: np.ndarray, misses: np.ndarray, series: np.ndarray, horizon: float) -> "Calibration":
+    def fit(cls, counts: np.ndarray, places: "Places", misses: np.ndarray, series: np.ndarray, horizon: float) -> "Calibration":
         """From flat arrays over predictions on unseen series.
 
         Arguments:
             counts: observations that were given.
-            gaps: distance to the nearest of them, in the user's units.
+            places: where the asked times lie.
             misses: how far off a prediction was, as a multiple of half its 90 % interval.
             series: which series each is about: values of one series are no independent evidence.
             horizon: the span of the training times.
         """
-        rows, columns = nearest_count(counts), _column(gaps / horizon)
-        whole = _conformal(misses, series)
-        factors = np.empty((len(COUNTS), len(GAPS)))
-        last = np.full(len(GAPS), whole)
-        for i in range(len(COUNTS)):
-            here = rows == i
-            row = _leaning(misses[here], series[here], whole if i == 0 else float(np.median(last)))
-            for j in range(len(GAPS)):
-                bin_ = here & (columns == j)
-                factors[i, j] = _leaning(misses[bin_], series[bin_], row)
-            if i == 0 or not here.any():
-                factors[i] = row if i == 0 else last
-            last = factors[i]
+        rows, columns = nearest_count(counts), _column(places.gaps / horizon)
+        factors = np.empty((len(COUNTS), 2, len(GAPS)))
+        for side in (0, 1):
+            last = _conformal(misses, series)
+            for i in range(len(COUNTS)):
+                here = (rows == i) & (places.beyond == bool(side))
+                last = _leaning(misses[here], series[here], last)
+                for j in range(len(GAPS)):
+                    bin_ = here & (columns == j)
+                    factors[i, side, j] = _leaning(misses[bin_], series[bin_], last)
         return cls(np.clip(factors, LEAST, MOST), float(horizon))
 
-    def at(self, counts: np.ndarray, gaps: np.ndarray) -> np.ndarray:
-        """Factors for series with `counts [series]` observations at times `gaps [series, m]` from the nearest of them."""
-        place = np.log(np.clip(gaps / self.horizon, GAPS[0], GAPS[-1]))
+    def at(self, counts: np.ndarray, places: "Places") -> np.ndarray:
+        """Factors for series with `counts [series]` observations, at places `[series, m]`."""
+        place = np.log(np.clip(places.gaps / self.horizon, GAPS[0], GAPS[-1]))
         rows = self.factors[nearest_count(counts)]
-        return np.stack([np.interp(x, np.log(GAPS), row) for x, row in zip(place, rows, strict=True)])
+        sides = [[np.interp(x, np.log(GAPS), side) for side in row] for x, row in zip(place, rows, strict=True)]
+        inside, beyond = np.moveaxis(np.asarray(sides), 1, 0)
+        return np.where(places.beyond, beyond, inside)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -75,12 +91,6 @@ class Calibration:
 def nearest_count(counts: Any) -> np.ndarray:
     """The row for a number of observations: the largest tried one that is not above it."""
     return np.searchsorted(COUNTS, np.asarray(counts), side="right") - 1
-
-
-def distance(t: np.ndarray, seen: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """From times `t [series, m]` to the nearest of `seen [series, n]` that is `observed`; infinite without any."""
-    apart = np.abs(t[:, :, None] - seen[:, None, :])
-    return np.where(observed[:, None, :], apart, np.inf).min(-1, initial=np.inf)
 
 
 def _column(parts: np.ndarray) -> np.ndarray:

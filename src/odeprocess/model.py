@@ -11,7 +11,7 @@ import jax.random as jr
 import numpy as np
 
 from . import checks, engine, folders
-from .calibration import COUNTS, Calibration, distance
+from .calibration import COUNTS, Calibration, Places
 from .posterior import Posterior
 from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
 from .record import new_record
@@ -108,14 +108,14 @@ class Model:
                 posterior = posterior.refine() if refined else posterior
                 low, high = posterior.interval(t)
                 miss = np.abs(y - (low + high) / 2) / ((high - low) / 2)
-                gaps = np.broadcast_to(distance(t, t, given)[..., None], y.shape)
+                gaps, beyond = (np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given))
                 chosen = (~given & observed)[..., None] & np.isfinite(miss)
                 who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
-                evidence.append((np.full(chosen.sum(), count), gaps[chosen], miss[chosen], who[chosen]))
+                evidence.append((np.full(chosen.sum(), count), gaps[chosen], beyond[chosen], miss[chosen], who[chosen]))
         checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
         horizon = float((t[observed].max() - t[observed].min()) or 1.0)
-        counts, gaps, misses, who = (np.concatenate(x) for x in zip(*evidence, strict=True))
-        found = Calibration.fit(counts, gaps, misses, who, horizon)
+        counts, gaps, beyond, misses, who = (np.concatenate(x) for x in zip(*evidence, strict=True))
+        found = Calibration.fit(counts, Places(gaps, beyond), misses, who, horizon)
         return dataclasses.replace(self, calibrations={**self.calibrations, name: found})
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
