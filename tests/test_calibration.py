@@ -1,5 +1,8 @@
 """Calibration on held-out series, and the scores of the scoreboard against integrals."""
 
+import dataclasses
+
+import jax.random as jr
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -53,8 +56,6 @@ def test_places_are_distances_and_sides():
 
 
 def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
-    import jax.random as jr
-
     rng = np.random.default_rng(0)
     y = 5.0 * rng.standard_normal((6, 9, 2))  # far from anything this model expects
     series = odp.make_series(np.tile(np.linspace(0, 1, 9), (6, 1)), y, static=np.zeros((6, 1)))
@@ -69,6 +70,22 @@ def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
     assert factor.min() > 1.0
     np.testing.assert_allclose(after.std(at), factor[0][:, None] * before.std(at), rtol=1e-4)
     np.testing.assert_allclose(after.mean(at), before.mean(at), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_densities_follow_the_calibration_as_intervals_do(refined):
+    table = Calibration(np.full((len(COUNTS), 2, len(GAPS)), 2.5), 1.0)
+    sure = dataclasses.replace(model("ndp"), calibrations={"refined": table, "amortised": table})
+    posterior = sure.condition([0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0))
+    posterior = posterior.refine() if refined else posterior
+    y = np.linspace(-12, 12, 4000)
+    density = np.exp(posterior.log_prob(np.full(len(y), 0.7), np.stack([y, y], -1), joint=False))
+    low, high = (x[0] for x in posterior.interval([0.7], 0.8))
+    for channel in (0, 1):
+        inside = (y >= low[channel]) & (y <= high[channel])
+        mass = density[:, channel] * (y[1] - y[0])
+        assert mass.sum() == pytest.approx(1.0, abs=2e-3)
+        assert mass[inside].sum() == pytest.approx(0.8, abs=1e-2)
 
 
 def test_scores_of_normal_predictions_are_their_integrals():

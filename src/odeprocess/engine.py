@@ -14,6 +14,7 @@ from .refine import Ensemble, refined_draws
 from .series import Series
 
 Belief = Normal | Ensemble
+SERIES_AT_ONCE = 256  # that a GPU refines together
 
 
 @jax.jit
@@ -44,8 +45,9 @@ def refine(
         begin = drawn(start, key, n)
         return refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent)
 
-    # One series after the other: its draws fill the caches, and many series at once would take three times as long.
-    return Ensemble(jax.lax.map(one, (belief, start, keys, series)))
+    # On CPUs one series after the other: its draws fill the caches, and many at once would take three times as long.
+    at_once = None if jax.default_backend() == "cpu" else min(SERIES_AT_ONCE, series.t.shape[0])
+    return Ensemble(jax.lax.map(one, (belief, start, keys, series), batch_size=at_once))
 
 
 def drawn(q: Belief, key: Any, n: int) -> Any:
@@ -76,6 +78,13 @@ def moments(predicted: AbstractDistribution) -> tuple[Any, Any, Any]:
     mean = predicted.mean.mean(1)
     spread = predicted.mean.var(1)
     return mean, jnp.sqrt(spread), jnp.sqrt(spread + (predicted.std**2).mean(1))
+
+
+@jax.jit
+def mixture_log_prob(predicted: AbstractDistribution, y: Any) -> Any:
+    """Log density of each value of `y [series, m, channels]` under all draws."""
+    each = predicted.log_prob(y[:, None].astype(predicted.mean.dtype))
+    return jax.nn.logsumexp(each, 1) - jnp.log(each.shape[1]).astype(each.dtype)
 
 
 @functools.partial(jax.jit, static_argnames="of_function")

@@ -189,11 +189,17 @@ class Posterior:
             self.record.check_complete(y)  # only there do the new values go through the encoder
         self.record.scaled_query(t)
         series = self.record.scaled(t, y, least=8)
+        shift = self.record.scaling.log_density_shift()
+        if not joint and method == "samples" and self._calibration is not None and not checks.is_traced(t, y):
+            observed = ~np.isnan(y).all(-1)  # what is not there is asked where something is, so that it costs no horizon
+            asked = np.where(observed, t, np.take_along_axis(t, observed.argmax(-1, keepdims=True), -1)) if t.size else t
+            each = engine.mixture_log_prob(self._predicted(self.record.squeeze(asked), n)[0], series.y)
+            found = np.where(series.mask, np.asarray(each, np.float64), np.nan)[:, : t.shape[1]]
+            return self.record.squeeze(found + shift[None, None])
         proposal = engine.observe(self.process, self.summary, series)[1] if method == "importance" else self.belief
         extent = extent_for(self.process, series.t, None if checks.is_traced(series.mask) else series.observed)
         found, ok = engine.log_density(self.process, self.belief, proposal, self.keys, series, self._count(n), extent, joint)
         found = reported(found, ok, "reach every observation")
-        shift = self.record.scaling.log_density_shift()
         if not checks.is_traced(found):
             found = np.asarray(found, np.float64)
         if joint:
@@ -212,11 +218,15 @@ class Posterior:
         if tag is not None and tag in self._last:
             return self._last[tag], t.shape[-1]
         predicted, reached = evaluate(self.process, self.record, engine.draw(self.belief, self.keys, n), t)
-        predicted = beliefs.calibrated(predicted, self.record, t, self.calibrations.get("refined" if self.steps else "amortised"))
+        predicted = beliefs.calibrated(predicted, self.record, t, self._calibration)
         if tag is not None and reached and not checks.is_traced(predicted.mean):
             self._last.clear()
             self._last[tag] = predicted
         return predicted, t.shape[-1]
+
+    @property
+    def _calibration(self) -> Calibration | None:
+        return self.calibrations.get("refined" if self.steps else "amortised")
 
     def _values_out(self, values: Any, m: int) -> Any:
         return self.record.squeeze(self.record.scaling.values_to_user(values[..., :m, :]))

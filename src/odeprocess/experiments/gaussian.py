@@ -5,6 +5,8 @@ and values are scaled ones.
 """
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -31,7 +33,7 @@ class Curve(NamedTuple):
 
 def per_series(t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
     """Predictions at `at [series, m]` from `t [series, n]`, `y [series, n, channels]`, each series and channel on its own."""
-    with jax.enable_x64(True):
+    with _double():
         parts = []
         for channel in range(y.shape[-1]):
             if t.shape[1] == 0:  # nothing to fit: what is known of scaled values is their mean and variance
@@ -47,7 +49,7 @@ def learned(t: np.ndarray, y: np.ndarray) -> list[tuple[str, np.ndarray]]:
     rng = np.random.default_rng(0)
     count = min(len(t), SHARED_SERIES)
     points = np.sort(rng.permuted(np.tile(np.arange(t.shape[1]), (count, 1)), axis=1)[:, :SHARED_POINTS], 1)
-    with jax.enable_x64(True):
+    with _double():
         found = []
         for channel in range(y.shape[-1]):
             ts, ys = (jnp.asarray(np.take_along_axis(x[:count], points, 1), jnp.float64) for x in (t, y[..., channel]))
@@ -59,12 +61,19 @@ def learned(t: np.ndarray, y: np.ndarray) -> list[tuple[str, np.ndarray]]:
 
 def shared(hyper: list[tuple[str, np.ndarray]], t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
     """Predictions with hyper-parameters from `learned`."""
-    with jax.enable_x64(True):
+    with _double():
         parts = []
         for channel, (kernel, raw) in enumerate(hyper):
             arguments = (*(jnp.asarray(x, jnp.float64) for x in (t, y[..., channel], at)),)
             parts.append(jax.device_get(_conditioned(kernel, jnp.asarray(raw), *arguments)))
         return Curve(*(np.stack(x, -1) for x in zip(*parts, strict=True)))
+
+
+@contextmanager
+def _double() -> Iterator[None]:
+    """float64 here alone; and the libraries used here mix types, even where a user runs JAX strictly."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 def _natural(raw):
