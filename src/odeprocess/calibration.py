@@ -98,9 +98,13 @@ def _column(parts: np.ndarray) -> np.ndarray:
 
 
 def _conformal(misses: np.ndarray, series: np.ndarray) -> float:
-    """The quantile that a new value stays under with probability `LEVEL`, counting series, not values, as evidence."""
+    """The quantile that a new value stays under with probability `LEVEL`, and a little more where series are few.
+
+    The level for n independent values would be LEVEL·(1 + 1/n), the largest of them for n < 10. A series has many
+    values, which are worth more than one and less than as many as they are: the share left outside is cut by 1/(n + 1).
+    """
     count = len(np.unique(series))
-    return float(np.quantile(misses, min(1.0, LEVEL * (1 + 1 / count)))) if count else 1.0
+    return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + 1))) if count else 1.0
 
 
 def _leaning(misses: np.ndarray, series: np.ndarray, towards: float) -> float:

@@ -42,7 +42,7 @@ class Scores:
                 self.rows.get((task, noise, split, context, f"default against {rival}", m)) for m in ("mse", "log_likelihood")
             ]
             if None in rows:
-                return "–"
+                return "–"  # the rival was not run
             error, density = rows
             assert error is not None and density is not None
             if error["tie"]:
@@ -63,6 +63,7 @@ def write_scoreboard(results: Path, to: Path) -> Path | None:
     scores = Scores(record["rows"])
     sections = "\n\n".join(_section(scores, task, noise) for task, noise in scores.boards())
     verdicts = [scores.verdict(*board, *cell) for board in scores.boards() for cell in scores.cells(*board)]
+    verdicts = [verdict for verdict in verdicts if verdict != "–"]
     tally = ", ".join(f"{v} {verdicts.count(v)}" for v in ("won", "level", "tied", "lost"))
     series = sorted({row["series"] for row in record["rows"] if "series" in row})
     seeds = max(row["seeds"] for row in record["rows"])
