@@ -107,7 +107,7 @@ def _boards(experiment: Experiment, results: dict[str, dict[str, Any]]) -> list[
                             "mean": float(np.mean(means)),
                             "stderr": stderr,
                             "seeds": len(means),
-                            **{name: run[name] for name in ("machine", "commit", "versions")},
+                            **{name: run[name] for name in ("machine", "commit")},
                         }
                     )
     return found + _against(results)

@@ -79,7 +79,7 @@ def write_scoreboard(results: Path, to: Path) -> Path | None:
 
 
 def _section(scores: Scores, task: str, noise: float) -> str:
-    lines = [f"### {task.capitalize()}, {'no noise' if noise == 0 else f'noise {noise}'}", ""]
+    lines = [f"### {_titled(task)}, {'no noise' if noise == 0 else f'noise {noise}'}", ""]
     lines += ["| given | " + " | ".join(SHOWN) + " | log density: default | gp-series | gp-shared | covered | |"]
     lines += ["|---" * (len(SHOWN) + 6) + "|"]
     for split, context in scores.cells(task, noise):
@@ -89,6 +89,10 @@ def _section(scores: Scores, task: str, noise: float) -> str:
         where = f"{context}" if split == "interpolation" else f"first {context}"
         lines.append(f"| {where} | {' | '.join(errors + density)} | {covered} | {scores.verdict(task, noise, split, context)} |")
     return "\n".join(lines)
+
+
+def _titled(task: str) -> str:
+    return "–".join(word.capitalize() for word in task.split("-"))
 
 
 def _number(value: float | None, form: str) -> str:
@@ -106,8 +110,10 @@ def _picture(scores: Scores, path: Path) -> None:
                 points = [(n, max(m, 1e-9)) for n, m in points if m is not None]
                 if points:
                     axis.plot(*zip(*points, strict=True), "o-", ms=3, lw=1.2, color=COLOURS[variant], label=variant)
-            axis.set(yscale="log", xscale="symlog", title=f"{task}, noise {noise:g}: {split}")
-            axis.set_xticks([n for s, n in scores.cells(task, noise) if s == split])
+            axis.set(yscale="log", xscale="symlog", title=f"{_titled(task)}, noise {noise:g}: {split}")
+            given = [n for s, n in scores.cells(task, noise) if s == split]
+            axis.set_xticks(given)
+            axis.set_xlim(min(given) - 0.2, 1.15 * max(given))
             axis.xaxis.set_major_formatter("{x:g}")
             axis.minorticks_off()
             axis.grid(alpha=0.25)
