@@ -9,8 +9,6 @@ pytest.importorskip("tinygp")
 
 from odeprocess.experiments import gaussian
 from odeprocess.experiments.accuracy import Board, run_board
-from odeprocess.experiments.plan import experiment
-from odeprocess.experiments.rows import rows as rows_of
 from odeprocess.experiments.scoreboard import Scores
 
 
@@ -57,18 +55,6 @@ def test_a_board_of_a_gaussian_process_is_scored(tmp_path):
     assert set(scores) == {"interpolation 0", "interpolation 3", "forecast 3"} and len(said) == 3
     assert np.mean(scores["interpolation 3"]["mse"]) < 1e-4 < np.mean(scores["interpolation 0"]["mse"])
     assert not jax.config.jax_enable_x64
-
-
-@pytest.mark.slow
-def test_a_board_of_the_default_model_is_trained_and_scored_both_ways(tmp_path):
-    run = run_board(Board("lines", 0.0, 4, quick=True), "default", (0,), tmp_path, lambda note: None)
-    assert set(run["scores"]) == {"default", "default-amortised"} and run["seeds"] == 1
-    for by_seed in run["scores"].values():
-        for scores in by_seed:
-            assert all(np.isfinite(values).all() for cell in scores.values() for values in cell.values())
-    whole = {"key": {**run, "machine": "", "commit": "", "versions": {}}}
-    rows = rows_of(experiment("accuracy", quick=True), whole)
-    assert {"task", "noise", "context", "variant", "metric", "mean", "stderr", "seeds"} <= set(rows[0])
 
 
 @pytest.mark.parametrize(
