@@ -3,8 +3,8 @@
 A model is asked about series it has not seen, given more and more of them. Where its 90 % intervals hold too little or
 too much, the spread around the mean is multiplied by the factor that puts it right, which depends on the number of
 observations, on how far the asked time lies from the nearest of them, and on whether it lies between them or beyond.
-The factor is a conformal quantile, so that it is honest for few series too; where there are hardly any, it leans on its
-neighbours.
+The factor is a quantile of past misses, set a little higher where series are few; where there are hardly any, it leans
+on its neighbours.
 """
 
 import dataclasses

@@ -129,7 +129,7 @@ def refined_draws(
         belief: the encoder's answer, where the search for the mode begins.
         start: where each draw begins.
         series: the observations, in scaled units.
-        key: of the draws; draw i is the same whatever n is.
+        key: of the draws; draw i is the same whatever n is, unless it is replaced.
         n: number of draws.
         steps: double steps of the solver, for each draw.
         extent: how far the flow is integrated.

@@ -10,8 +10,6 @@ import numpy as np
 from scipy.special import logsumexp, ndtr
 
 FLOOR = 1e-3  # in scaled units
-LEVEL = 0.9
-METRICS = ("mse", "log_likelihood", "crps", "coverage90", "width90")
 
 
 def of_normal(mean: Any, std: Any, y: Any, chosen: Any) -> dict[str, np.ndarray]:
