@@ -23,8 +23,8 @@ process.nets process.tableaus process.encoder process.latent process.field proce
 process.decoder process.images process.likelihood process.core process.spec process.variants process
 objectives metrics refine
 engine record functions calibration beliefs posterior
-folders model diagnostics
-optimise epoch polish prepare train recipes
+folders heldout model diagnostics
+optimise epoch soap polish prepare train recipes
 plots
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.measure experiments.accuracy

@@ -79,7 +79,7 @@ def train(board: Board, name: str, seeds: tuple[int, ...], told: Callable[[str],
         plan = plan.replace(epochs=2) if board.quick else plan
         return plan.fit(PAPER[name], series, seeds=seeds, progress=told)
     series = series[: len(series) - held_out(series)]
-    return fit(series=series, seeds=seeds, progress=told, **recipe(series, steps=20 if board.quick else 3000))
+    return fit(series=series, seeds=seeds, progress=told, **recipe(series, steps=20 if board.quick else 2000))
 
 
 def held_out(series: Series) -> int:

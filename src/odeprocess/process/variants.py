@@ -42,7 +42,7 @@ VARIANTS: dict[str, Spec] = {
             *(64, 8, 4, 48),
             noise="shared",
             noise_start=-1.2,
-            noise_floor=1e-3,
+            noise_floor=1e-4,
             latent_floor=1e-3,
             latent_scale="free",
             skip=True,
