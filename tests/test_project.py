@@ -27,7 +27,8 @@ folders heldout model diagnostics
 optimise epoch soap polish prepare train recipes
 plots
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
-experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.measure experiments.accuracy
+experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.attentive experiments.measure
+experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
 cli __main__

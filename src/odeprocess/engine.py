@@ -43,7 +43,8 @@ def refine(
     def one(arguments):
         belief, start, key, series = arguments
         begin = drawn(start, key, n)
-        found, mode = refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, misfit)
+        with jax.default_matmul_precision("highest"):  # GPUs would multiply in fewer digits than the fit needs
+            found, mode = refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, misfit)
         return found, mode.cost
 
     # On CPUs one series after the other: its draws fill the caches, and many at once would take three times as long.
@@ -64,7 +65,8 @@ def drawn(q: Belief, key: Any, n: int) -> Any:
 def decode(process: Process, z: Any, t: Any, extent: Extent) -> tuple[AbstractDistribution, Any]:
     """Decodes draws `z [series, n, z]` at `t [series, m]`: a distribution `[series, n, m, channels]` and what was reached."""
     over_draws = jax.vmap(lambda z, t: process.predict(z, t, extent), (0, None))
-    return jax.vmap(over_draws)(z, t)
+    with jax.default_matmul_precision("highest"):
+        return jax.vmap(over_draws)(z, t)
 
 
 def noise_of(belief: Belief, predicted: AbstractDistribution) -> AbstractDistribution:

@@ -77,7 +77,8 @@ def e_step(process: Process, modes: Any, series: Series, extent: Extent, steps: 
         z = solve(problem, z, y, jnp.zeros_like(z), steps).z
         return z, precision_root(problem, z, y)
 
-    modes, roots = jax.lax.map(one, (modes, series), batch_size=CHUNK)
+    with jax.default_matmul_precision("highest"):
+        modes, roots = jax.lax.map(one, (modes, series), batch_size=CHUNK)
     return eqx.tree_at(lambda p: p.prior, process, _prior(modes, roots, series.static)), modes, roots
 
 
@@ -115,7 +116,8 @@ def _epoch(plan, state, key, epoch, series):
         index, key, noise = drawn
         tasks = jax.vmap(take)(series[index], plan.sampler.select(series[index], key=key))
         z = modes[index] + jax.vmap(solve_triangular)(roots[index], noise)
-        loss, gradient = jax.value_and_grad(_loss)(process, tasks, z, plan.extent)
+        with jax.default_matmul_precision("highest"):
+            loss, gradient = jax.value_and_grad(_loss)(process, tasks, z, plan.extent)
         finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
         with jax.numpy_dtype_promotion("standard"):
             updates, new_state = update(gradient, opt_state, process)
