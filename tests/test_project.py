@@ -24,7 +24,7 @@ process.decoder process.images process.likelihood process.core process.spec proc
 objectives metrics refine
 engine record functions calibration beliefs posterior
 folders model diagnostics
-optimise epoch polish prepare train recipes
+optimise epoch polish prepare course outcome checkpoints train recipes
 plots
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.measure experiments.accuracy
