@@ -76,7 +76,7 @@ def fit(
         ValueError: where the series or options do not fit together, or the checkpoint is of another run.
         TrainingError: where every seed broke down.
 
-    Example:
+    Examples:
         >>> import jax, odeprocess as odp
         >>> series = odp.data.lines.sample(20, key=jax.random.key(0))
         >>> odp.fit("np", series, options=odp.FitOptions(epochs=1)).model

@@ -145,7 +145,7 @@ def paper() -> dict[str, Any]:
 def protocol(name: str) -> Protocol:
     """The protocol of a task.
 
-    Example:
+    Examples:
         >>> import odeprocess as odp
         >>> odp.experiments.protocol("lotka-volterra").test_context
         90
