@@ -1,7 +1,8 @@
 """Training that survives: ten runs of the default size (60 series), each killed with SIGKILL at a random moment and resumed.
 
-Prints for each whether weights, history and best epoch are those of a run that was never stopped, bit by bit. The moments
-are spread over the whole run: starting up, compiling, either half of training, saving.
+Prints for each whether weights, history and best epoch are those of a run that was never stopped, bit by bit. A moment is a
+random epoch of either half and up to a tenth of a second after it, so in the middle of another epoch or of saving; the first
+run is killed while it starts up or compiles.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def train(folder: Path, result: Path, epochs: int) -> None:
         checkpoint=folder,
         checkpoint_every=0.5,
         resume=True,
-        progress=False,
+        progress=lambda note: print(note, flush=True),
     )
     found = {f"leaf {i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(fitted.model.process))}
     found |= {name: rows for name, rows in vars(fitted.history).items() if name != "seconds"}
@@ -56,24 +57,30 @@ def main() -> None:
 
         def start(name: str) -> subprocess.Popen:
             places = [f"{home}/{name}", f"{home}/{name}.safetensors"]
-            return subprocess.Popen([sys.executable, __file__, "--epochs", str(arguments.epochs), "--train", *places])
+            command = [sys.executable, __file__, "--epochs", str(arguments.epochs), "--train", *places]
+            return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+        def finish(child: subprocess.Popen) -> None:
+            child.communicate()
+            assert child.returncode == 0
 
         began = time.perf_counter()
-        assert start("whole").wait() == 0
-        whole = time.perf_counter() - began
-        print(f"a run that was never stopped: {whole:.1f} s", flush=True)
+        finish(start("whole"))
+        print(f"a run that was never stopped: {time.perf_counter() - began:.1f} s", flush=True)
         for i in range(arguments.kills):
-            child, moment = start(str(i)), rng.uniform(0.0, whole)
-            try:
-                child.wait(moment)
-            except subprocess.TimeoutExpired:
-                child.send_signal(signal.SIGKILL)
-            killed = child.wait() == -signal.SIGKILL
+            child, epoch = start(str(i)), rng.randrange(2 * arguments.epochs) if i else 0
+            assert child.stdout is not None
+            for _ in range(epoch):
+                child.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.1) if epoch else rng.uniform(0.0, 20.0))
+            child.send_signal(signal.SIGKILL)
+            child.communicate()
+            killed = child.returncode == -signal.SIGKILL
             kept = max((path.name[11:18] for path in Path(home, str(i)).glob("checkpoint-*")), default="0")
-            assert start(str(i)).wait() == 0
+            finish(start(str(i)))
             found = Path(home, f"{i}.safetensors").read_bytes() == Path(home, "whole.safetensors").read_bytes()
             equal += found
-            what = f"killed after {moment:5.1f} s" if killed else "finished before it was killed"
+            what = f"killed after epoch {epoch:3d}" if killed else "finished before it was killed"
             print(f"{i + 1:2d}: {what}, went on from epoch {int(kept):3d}: {'bit-equal' if found else 'DIFFERENT'}", flush=True)
     print(f"{equal} of {arguments.kills} bit-equal")
     sys.exit(equal != arguments.kills)
