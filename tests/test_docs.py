@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import odeprocess as odp
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 SECTION = re.compile(r'^--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
@@ -39,6 +41,12 @@ def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
 def test_code_is_found_where_it_is_taken_in():
     assert "class Pendulum" in blocks("docs/parts.md")[0]
     assert {"docs/index.md", "docs/tutorial.md", "docs/howto/resume.md"} <= {name for name in PAGES if blocks(name)}
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = "".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
+    missing = [name for name in odp.__all__ if not re.search(rf"\b{name}\b", reference)]
+    assert missing == ["__version__"]
 
 
 @pytest.mark.slow
