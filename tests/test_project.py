@@ -1,8 +1,7 @@
-"""The project itself: layers, lazy imports, the README, the wheel."""
+"""The project itself: layers, lazy imports, the wheel."""
 
 import ast
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -24,7 +23,7 @@ process.decoder process.images process.likelihood process.core process.spec proc
 objectives metrics refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
-optimise epoch soap polish prepare train recipes
+optimise epoch soap polish prepare course outcome checkpoints train recipes
 plots
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.attentive experiments.measure
@@ -96,17 +95,6 @@ def test_every_public_name_can_be_had_and_unknown_ones_cannot():
     assert set(odp.__all__) <= set(dir(odp))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = odp.nonsense  # pyright: ignore
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])
-def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    assert blocks
-    monkeypatch.chdir(tmp_path)
-    scope: dict = {"__name__": "document"}
-    for block in blocks:
-        exec(compile(block, document, "exec"), scope)
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ class Posterior:
     for a batch. Methods that describe a distribution take `of=`: `"observations"`, what a new measurement would
     show, noise included (the default), or `"function"`, the trajectory beneath.
 
-    Example:
+    Examples:
         >>> import jax, odeprocess as odp
         >>> fitted = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1))
         >>> posterior = fitted.model.condition([0.0, 1.0], [0.1, 0.8], key=jax.random.key(1))

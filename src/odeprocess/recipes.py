@@ -20,7 +20,7 @@ def recipe(series: Series, *, steps: int = 2000) -> dict[str, Any]:
         steps: gradient steps of the first half; the second half has three times as many. The default takes about two minutes
             on two cores.
 
-    Example:
+    Examples:
         >>> import jax, odeprocess as odp
         >>> series = odp.data.sines.sample(20, key=jax.random.key(0))
         >>> odp.recipe(series)["spec"].variant

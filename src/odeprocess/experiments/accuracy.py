@@ -10,11 +10,12 @@ import numpy as np
 
 from ..data import SOURCES
 from ..model import Model
+from ..outcome import Fit
 from ..process import variant
 from ..recipes import recipe
 from ..scaling import Scaling
 from ..series import Series
-from ..train import Fit, fit
+from ..train import fit
 from . import attentive, gaussian
 from .measure import FLOOR, of_draws, of_normal
 from .protocol import protocol

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..train import Fit
+from ..outcome import Fit
 from . import classifier
 from .accuracy import Board, run_board
 from .active import query_curves

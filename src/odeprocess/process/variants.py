@@ -85,7 +85,7 @@ VARIANTS: dict[str, Spec] = {
 def variant(name: str, **changes: Any) -> Spec:
     """The row `name` of the table, with some fields changed.
 
-    Example:
+    Examples:
         >>> import odeprocess as odp
         >>> odp.variant("ndp", channels=2, l_dim=4).l_dim
         4
