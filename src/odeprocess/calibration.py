@@ -16,7 +16,7 @@ from scipy.stats import f
 from .refine import Misfit
 
 LEVEL = 0.9
-COUNTS = np.array([0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 90])  # numbers of observations that are tried
+COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations that are tried
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
 FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
 LEANING = 5.0  # series: a bin with as many counts as much as its neighbours
@@ -24,7 +24,11 @@ LEAST, MOST = 0.2, 10.0
 
 
 class Places(NamedTuple):
-    """Where times lie among observations: distance to the nearest (infinite without any), and whether all are on one side."""
+    """Where times lie among observations: how far off, and whether all observations are on one side.
+
+    Between observations, that is the distance g to the nearest (infinite without any); beyond them g²/(g + their span),
+    since the same step ahead is less of a risk after a long record than after a short one.
+    """
 
     gaps: np.ndarray
     beyond: np.ndarray
@@ -36,7 +40,13 @@ class Places(NamedTuple):
         observed = np.broadcast_to(observed[:, None, :], apart.shape)
         gaps = np.where(observed, np.abs(apart), np.inf).min(-1, initial=np.inf)
         between = (observed & (apart >= 0)).any(-1) & (observed & (apart <= 0)).any(-1)
-        return cls(gaps, np.logical_not(between))
+        known = np.isfinite(gaps)
+        most = np.where(observed, apart, -np.inf).max(-1, initial=-np.inf)
+        least = np.where(observed, apart, np.inf).min(-1, initial=np.inf)
+        span = np.where(known, most, 0.0) - np.where(known, least, 0.0)
+        near = np.where(known, gaps, 1.0)
+        ahead = np.where(known, near**2 / np.maximum(near + span, np.finfo(float).tiny), np.inf)
+        return cls(np.where(between, gaps, ahead), np.logical_not(between))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
