@@ -8,6 +8,7 @@ on its neighbours.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,33 @@ class Places(NamedTuple):
         return cls(gaps, np.logical_not(between))
 
 
+class Misses(NamedTuple):
+    """How far off predictions on unseen series were: flat arrays over predictions.
+
+    Attributes:
+        counts: observations that were given.
+        places: where the asked times lie.
+        sizes: how far off, as a multiple of half the 90 % interval.
+        series: which series each is about: values of one series are no independent evidence.
+        horizon: the span of the series' times.
+    """
+
+    counts: np.ndarray
+    places: Places
+    sizes: np.ndarray
+    series: np.ndarray
+    horizon: float
+
+    @classmethod
+    def joined(cls, parts: Sequence["Misses"]) -> "Misses":
+        """The misses on several sets of series together."""
+        before = np.cumsum([0] + [1 + part.series.max(initial=0) for part in parts[:-1]])
+        series = np.concatenate([part.series + start for part, start in zip(parts, before, strict=True)])
+        counts, sizes = (np.concatenate(x) for x in zip(*((part.counts, part.sizes) for part in parts), strict=True))
+        places = Places(*(np.concatenate(x) for x in zip(*(part.places for part in parts), strict=True)))
+        return cls(counts, places, sizes, series, max(part.horizon for part in parts))
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Calibration:
     """Factors of spread by number of observations and by where a time lies.
@@ -48,16 +76,9 @@ class Calibration:
     horizon: float
 
     @classmethod
-    def fit(cls, counts: np.ndarray, places: "Places", misses: np.ndarray, series: np.ndarray, horizon: float) -> "Calibration":
-        """From flat arrays over predictions on unseen series.
-
-        Arguments:
-            counts: observations that were given.
-            places: where the asked times lie.
-            misses: how far off a prediction was, as a multiple of half its 90 % interval.
-            series: which series each is about: values of one series are no independent evidence.
-            horizon: the span of the training times.
-        """
+    def fit(cls, found: Misses) -> "Calibration":
+        """From misses on unseen series."""
+        counts, places, misses, series, horizon = found
         rows, columns = nearest_count(counts), _column(places.gaps / horizon)
         factors = np.empty((len(COUNTS), 2, len(GAPS)))
         for side in (0, 1):

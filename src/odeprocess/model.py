@@ -11,7 +11,7 @@ import jax.random as jr
 import numpy as np
 
 from . import checks, engine, folders
-from .calibration import COUNTS, Calibration, Places
+from .calibration import COUNTS, Calibration, Misses, Places
 from .posterior import Posterior
 from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
 from .record import new_record
@@ -88,9 +88,18 @@ class Model:
             key: of the draws and of which points are given.
             draws: draws for each prediction.
         """
+        return self.with_calibration(self.misses(series, refined=refined, key=key, draws=draws), refined=refined)
+
+    def with_calibration(self, misses: Misses, *, refined: bool = True) -> "Model":
+        """The model with the spread of its predictions put right by known misses: its own, or those of models like it."""
+        name = "refined" if refined else "amortised"
+        return dataclasses.replace(self, calibrations={**self.calibrations, name: Calibration.fit(misses)})
+
+    def misses(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> Misses:
+        """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
         checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
         key = jr.key(0) if key is None else key
-        bare, name = dataclasses.replace(self, calibrations={}), "refined" if refined else "amortised"
+        bare = dataclasses.replace(self, calibrations={})
         t, y = np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)
         observed, rng, evidence = np.asarray(series.observed), np.random.default_rng(0), []
         origins = series_origins(t, observed, "first") if self.scaling.origin == "first" else None
@@ -115,8 +124,7 @@ class Model:
         checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
         horizon = float((t[observed].max() - t[observed].min()) or 1.0)
         counts, gaps, beyond, misses, who = (np.concatenate(x) for x in zip(*evidence, strict=True))
-        found = Calibration.fit(counts, Places(gaps, beyond), misses, who, horizon)
-        return dataclasses.replace(self, calibrations={**self.calibrations, name: found})
+        return Misses(counts, Places(gaps, beyond), misses, who, horizon)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""

@@ -1,0 +1,265 @@
+"""`Forecaster`: from a long table to a trained model, and from the rows of new series to predictions with intervals."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import checks
+from .model import Model
+from .posterior import Of, Posterior
+from .progress import progress_bar
+from .tables import evaluating
+from .tables.answers import draws as drawn, predictions
+from .tables.asking import Asker, asked_times
+from .tables.choosing import choose
+from .tables.columns import resolve
+from .tables.estimator import AbstractEstimator
+from .tables.layout import Layout
+from .tables.long import Long
+from .tables.reading import native, read
+from .tables.training import train
+
+QUANTILES = (0.05, 0.5, 0.95)
+CARD = "forecaster"  # where `Model.info` keeps what a forecaster knows beyond its model
+
+
+class Forecaster(AbstractEstimator):
+    """Learns from a long table of many series; predicts any series at any time, with intervals.
+
+    A row is one time of one series: a column says which series, one says when, the others hold what was measured, empty
+    where it was not. Tables are data frames (pandas, polars, pyarrow) or names of CSV and Parquet files; results are of the
+    kind that came in (pandas, for files). Everything is chosen from the data; every option left at `None` can be said instead.
+
+    Arguments:
+        transform: `"identity"`, `"log"` or `"log1p"`, for all values or a dictionary by column. By default positive values
+            get a logarithm, so that intervals stay above zero.
+        sizes: changes to the process, such as `{"l_dim": 4, "z_dim": 8}`; see `Spec`.
+        epochs: passes over the series in the first half of training.
+        polish: passes in the second half, on exact posteriors; twice `epochs` by default.
+        batch_size: series in a step.
+        learning_rate: at its highest.
+        context: least and most rows that are given in training.
+        held_out: series that are kept from training to check intervals on.
+        ties: whether two rows of a series may have the same time: `"refuse"` or `"keep"`.
+        min_points: rows with a value that a training series must have.
+        draws: that describe a posterior.
+        refine: whether predictions are worked out on the observations (tens of milliseconds a series), or are the fast guess.
+        separator: between the cells of a CSV file.
+        seed: of everything random.
+        verbose: whether choices are printed and progress is shown; by default progress is, on a terminal.
+
+    Attributes:
+        model_: the trained `Model`, in units of its own: transformed values, times from each series' origin.
+        layout_: which column is what, and how it is read.
+        choices_: how the model was trained, plain data.
+        notes_: what was chosen and why, in sentences.
+
+    Example:
+        >>> import numpy as np, pandas as pd, odeprocess as odp
+        >>> t = np.tile(np.arange(6.0), 5)
+        >>> table = pd.DataFrame({"id": np.repeat(list("abcde"), 6), "t": t, "y": np.exp(-t / 3)})
+        >>> forecaster = odp.Forecaster(epochs=1, held_out=1).fit(table)
+        >>> list(forecaster.predict(table[table.t < 3], times=[4.0, 5.0]).columns)
+        ['id', 't', 'variable', 'mean', 'std', 'q0.05', 'q0.5', 'q0.95']
+    """
+
+    model_: Model
+    layout_: Layout
+    choices_: dict[str, Any]
+    notes_: list[str]
+
+    def __init__(
+        self,
+        *,
+        transform: Any = None,
+        sizes: dict[str, int] | None = None,
+        epochs: int | None = None,
+        polish: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        context: tuple[int, int] | None = None,
+        held_out: int | None = None,
+        ties: str = "refuse",
+        min_points: int = 2,
+        draws: int = 64,
+        refine: bool = True,
+        separator: str = ",",
+        seed: int = 0,
+        verbose: bool | None = None,
+    ):
+        self.transform, self.sizes = transform, sizes
+        self.epochs, self.polish, self.batch_size, self.learning_rate = epochs, polish, batch_size, learning_rate
+        self.context, self.held_out, self.ties, self.min_points = context, held_out, ties, min_points
+        self.draws, self.refine, self.separator, self.seed, self.verbose = draws, refine, separator, seed, verbose
+
+    def fit(
+        self,
+        table: Any,
+        series: str | None = None,
+        time: str | None = None,
+        values: str | Sequence[str] | None = None,
+        *,
+        static: str | Sequence[str] | None = None,
+        categories: Sequence[str] = (),
+        origin: str = "first",
+        progress: Any = None,
+    ) -> "Forecaster":
+        """Trains on a table; columns that are not named are guessed where that is obvious.
+
+        Arguments:
+            table: a data frame, or the name of a CSV or Parquet file.
+            series: the column that says which series a row belongs to.
+            time: the column of times, numbers or dates.
+            values: the columns of measurements.
+            static: columns that do not change within a series: numbers, or text for categories.
+            categories: those of them that are categories although they are numbers.
+            origin: where a series' time begins: at its `"first"` row; nowhere, `"absolute"`; or in a column.
+            progress: as in `odeprocess.fit`.
+        """
+        checks.require(
+            isinstance(self.seed, int) and 0 <= self.seed < 2**31, f"`seed` is {self.seed!r}; expected a whole number, 0 or more."
+        )
+        checks.positive("draws", self.draws, integer=True)
+        checks.positive("min_points", self.min_points, integer=True)
+        came = read(table, separator=self.separator)
+        columns, notes = resolve(came, series, time, values, static, origin)
+        layout, long, said = Layout.learn(
+            came, columns, transform=self.transform, categories=categories, ties=self.ties, min_points=self.min_points
+        )
+        options = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out")
+        everything = np.arange(len(long))
+        choices, chosen = choose(long.series(everything), **{name: getattr(self, name) for name in options})
+        notes = [*notes, *said, *chosen]
+        if self.verbose:
+            print("\n".join(notes))
+        show = self.verbose if progress is None else progress
+        self.model_ = train(long, choices, seed=self.seed, progress=show)
+        self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
+        self.horizon_ = [float(long.t.min()), float(long.t.max())]
+        return self
+
+    def predict(self, table: Any, times: Any = None, *, quantiles: Sequence[float] = QUANTILES, refine: bool | None = None) -> Any:
+        """What new measurements would show, for every series of a table, given its rows.
+
+        Arguments:
+            table: rows of new series, with the columns of training; a series without any value needs one row still.
+            times: when. Numbers count from each series' origin (in the model's unit of time, for dates; see `notes_`);
+                another table with the columns of series and time says it for each series; dates are for
+                `origin="absolute"`. By default an even grid over the times of training.
+            quantiles: which, each a column.
+            refine: overrides the option.
+
+        Returns:
+            A long table: series, time, `variable`, `mean`, `std` and quantiles such as `q0.05`, measurement noise included.
+        """
+        levels = np.atleast_1d(np.asarray(checks.as_array("quantiles", quantiles), np.float64)).tolist()
+        checks.require(all(0 < q < 1 for q in levels), f"`quantiles` is {quantiles!r}; expected numbers between 0 and 1.")
+        long = self._read(table)
+        asked = self._times(times, long)
+        with progress_bar(len(long), "predicting", show=self.verbose) as step:
+            found = predictions(
+                self._asker(refine), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)]
+            )
+        return native(found, long.table.kind)
+
+    def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", refine: bool | None = None) -> Any:
+        """Draws: new measurements, or the trajectories beneath (`of="function"`); as `predict`, with `draw` and `value`."""
+        checks.positive("n", n, integer=True)
+        long = self._read(table)
+        asker = dataclasses.replace(self._asker(refine), draws=n)
+        return native(drawn(asker, self.layout_, long, self._times(times, long), n, of), long.table.kind)
+
+    def evaluate(
+        self, table: Any, context: int, split: str | None = None, *, by: str = "variable", refine: bool | None = None
+    ) -> Any:
+        """Scores on series that were not trained on: some rows of each are given, the others are predicted.
+
+        Arguments:
+            table: whole series.
+            context: how many rows of each are given; series that have no more are left out.
+            split: `"interpolation"`, given rows anywhere; `"forecast"`, the first ones; both by default.
+            by: a row for each `"variable"`, or for each `"series"`.
+            refine: overrides the option.
+
+        Returns:
+            A table: mean squared error of the mean, absolute error of the median, negative log density and CRPS, each a
+            value, the share of values inside the 90 % interval (noise included), and how many values were scored.
+        """
+        checks.choice("by", by, ("variable", "series"))
+        long, layout = self._read(table), self.layout_
+        splits = evaluating.SPLITS if split is None else (split,)
+        found = {s: evaluating.scores(self._asker(refine), layout, long, context, s, self.seed) for s in splits}
+        result = evaluating.summary(layout, found) if by == "variable" else evaluating.by_series(layout, long, found)
+        return native(result, long.table.kind)
+
+    def posterior(self, table: Any, *, refine: bool | None = None) -> dict[Any, Posterior]:
+        """The posterior of each series by its name.
+
+        They speak the model's units: times count from each series' origin, values are transformed (see `layout_`).
+        """
+        asker, long = self._asker(refine), self._read(table)
+        return {long.name(i): asker.posterior(long, np.array([i]), [long.observed[i]])[0] for i in long.appearance}
+
+    def plot(self, table: Any, times: Any = None, *, series: Sequence[Any] | None = None, path: str | Path | None = None) -> Any:
+        """Draws mean, 90 % interval and rows of some series (the first six by default), a panel for each and each variable.
+
+        Arguments:
+            table: as in `predict`.
+            times: as in `predict`.
+            series: which.
+            path: where the picture is written, if anywhere.
+
+        Returns:
+            The Matplotlib figure.
+        """
+        from .plots import plot_table
+
+        long = self._read(table)
+        known = {long.name(i): i for i in long.appearance}
+        wanted = list(known)[:6] if series is None else list(series)
+        unknown = [name for name in wanted if name not in known]
+        checks.require(
+            not unknown, f"`series` names {unknown}, which {long.table.source} does not have; it has {list(known)[:8]}."
+        )
+        part = long.part(np.array([known[name] for name in wanted]))
+        asked = self._times(times, part, points=200)
+        found = predictions(self._asker(None), self.layout_, part, asked, list(QUANTILES), lambda n: None)
+        figure = plot_table(found, part, self.layout_)
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
+
+    def _read(self, table: Any) -> Long:
+        self._check_fitted()
+        return self.layout_.read(read(table, separator=self.separator))
+
+    def _times(self, times: Any, long: Long, points: int = 50) -> list[np.ndarray]:
+        return asked_times(np.linspace(*self.horizon_, points) if times is None else times, long, self.layout_, self.separator)
+
+    def _asker(self, refine: bool | None) -> Asker:
+        self._check_fitted()
+        return Asker(self.model_, self.draws, self.refine if refine is None else refine, self.seed)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the forecaster to a folder: a model folder, whose `model.json` holds the rest; see `Model.save`."""
+        self._check_fitted()
+        known = {"layout": self.layout_.to_json(), "choices": self.choices_, "notes": self.notes_, "horizon": self.horizon_}
+        card = {"params": self.get_params(), **known}
+        dataclasses.replace(self.model_, info={**self.model_.info, CARD: card}).save(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Forecaster":
+        """Reads what `save` wrote; its predictions are the same bit by bit."""
+        model = Model.load(folder)
+        card = model.info.get(CARD)
+        checks.require(
+            card is not None, f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load."
+        )
+        forecaster = cls(**card["params"])
+        forecaster.model_ = dataclasses.replace(model, info={k: v for k, v in model.info.items() if k != CARD})
+        forecaster.layout_, forecaster.choices_ = Layout.from_json(card["layout"]), card["choices"]
+        forecaster.notes_, forecaster.horizon_ = card["notes"], card["horizon"]
+        return forecaster

@@ -1,0 +1,61 @@
+"""From a checked table to a calibrated model."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+
+from ..calibration import Misses
+from ..model import Model
+from ..progress import progress_bar
+from ..train import fit
+from .choosing import Choices
+from .long import Long
+
+
+def train(long: Long, choices: Choices, *, seed: int, progress: bool | Callable[[str], None] | None = None) -> Model:
+    """Trains a model, and puts its intervals right on series that it, or its like, has not seen.
+
+    Arguments:
+        long: the training table.
+        choices: how.
+        seed: of everything random.
+        progress: as in `fit`; the bar counts the epochs of all models.
+    """
+    # The names decide about the order, so that the order of the rows does not matter.
+    order = np.random.default_rng(seed).permutation(len(long))
+    kept, held = order[choices.held_out :], order[: choices.held_out]
+    epochs = choices.options.epochs + (choices.options.polish_epochs)
+    with progress_bar(epochs * (1 + choices.folds), "training", show=progress) as advance:
+        model = _fitted(long, kept, choices, seed, advance)
+        checked = [(model, held)] if len(held) else []
+        for left_out, others in _folds(order, choices.folds):
+            checked.append((_fitted(long, others, choices, seed, advance), left_out))
+    return _calibrated(model, checked, long, seed) if checked else model
+
+
+def _fitted(long: Long, index: np.ndarray, choices: Choices, seed: int, advance: Callable[[str], None]) -> Model:
+    """The one place where a model is trained."""
+    parts: dict[str, Any] = {"spec": choices.spec, "sampler": choices.sampler, "options": choices.options}
+    return fit(series=long.series(index), seeds=seed, progress=advance, **parts).model
+
+
+def _folds(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Parts of equal size, so that all models share one compilation; the last overlaps with the first if need be."""
+    size = -(-len(order) // folds) if folds else 0
+    rolled = [np.roll(order, -size * i) for i in range(folds)]
+    return [(each[:size], each[size:]) for each in rolled]
+
+
+def _calibrated(model: Model, checked: list[tuple[Model, np.ndarray]], long: Long, seed: int) -> Model:
+    for refined in (True, False):
+        found = []
+        for each, index in checked:
+            series = long.series(index)
+            if (np.asarray(series.observed).sum(-1) > 1).any():
+                found.append(each.misses(series, refined=refined, key=jr.key(seed)))
+        if found:
+            model = model.with_calibration(Misses.joined(found), refined=refined)
+    return model
