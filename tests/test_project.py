@@ -32,6 +32,7 @@ experiments.protocol experiments.splits experiments.plan experiments.scoring exp
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.measure experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
+commands.common commands.sets commands.tables commands
 cli __main__
 """.split()
 

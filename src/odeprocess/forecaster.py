@@ -12,7 +12,7 @@ from .model import Model
 from .posterior import Of, Posterior
 from .progress import progress_bar
 from .tables import evaluating
-from .tables.answers import draws as drawn, predictions
+from .tables.answers import draws as drawn, observations, predictions
 from .tables.asking import Asker, asked_times
 from .tables.choosing import choose
 from .tables.columns import resolve
@@ -23,6 +23,7 @@ from .tables.reading import native, read
 from .tables.training import train
 
 QUANTILES = (0.05, 0.5, 0.95)
+OPTIONS = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out")  # what `choose` may be told
 CARD = "forecaster"  # where `Model.info` keeps what a forecaster knows beyond its model
 
 
@@ -37,16 +38,14 @@ class Forecaster(AbstractEstimator):
         transform: `"identity"`, `"log"` or `"log1p"`, for all values or a dictionary by column. By default positive values
             get a logarithm, so that intervals stay above zero.
         sizes: changes to the process, such as `{"l_dim": 4, "z_dim": 8}`; see `Spec`.
-        epochs: passes over the series in the first half of training.
-        polish: passes in the second half, on exact posteriors; twice `epochs` by default.
-        batch_size: series in a step.
-        learning_rate: at its highest.
+        epochs, polish: passes over the series in the two halves of training; the second learns from exact posteriors.
+        batch_size, learning_rate: series in a step; the rate at its highest.
         context: least and most rows that are given in training.
         held_out: series that are kept from training to check intervals on.
         ties: whether two rows of a series may have the same time: `"refuse"` or `"keep"`.
         min_points: rows with a value that a training series must have.
         draws: that describe a posterior.
-        refine: whether predictions are worked out on the observations (tens of milliseconds a series), or are the fast guess.
+        refine: whether predictions are worked out on the observations, in tens of milliseconds a series, or guessed.
         separator: between the cells of a CSV file.
         seed: of everything random.
         verbose: whether choices are printed and progress is shown; by default progress is, on a terminal.
@@ -119,9 +118,6 @@ class Forecaster(AbstractEstimator):
             origin: where a series' time begins: at its `"first"` row; nowhere, `"absolute"`; or in a column.
             progress: as in `odeprocess.fit`.
         """
-        checks.require(
-            isinstance(self.seed, int) and 0 <= self.seed < 2**31, f"`seed` is {self.seed!r}; expected a whole number, 0 or more."
-        )
         checks.positive("draws", self.draws, integer=True)
         checks.positive("min_points", self.min_points, integer=True)
         came = read(table, separator=self.separator)
@@ -129,19 +125,18 @@ class Forecaster(AbstractEstimator):
         layout, long, said = Layout.learn(
             came, columns, transform=self.transform, categories=categories, ties=self.ties, min_points=self.min_points
         )
-        options = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out")
-        everything = np.arange(len(long))
-        choices, chosen = choose(long.series(everything), **{name: getattr(self, name) for name in options})
+        options = {name: getattr(self, name) for name in OPTIONS}
+        choices, chosen = choose(long.series(np.arange(len(long))), **options)
         notes = [*notes, *said, *chosen]
         if self.verbose:
             print("\n".join(notes))
-        show = self.verbose if progress is None else progress
-        self.model_ = train(long, choices, seed=self.seed, progress=show)
+        self.model_ = train(long, choices, seed=self.seed, progress=self.verbose if progress is None else progress)
         self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
-        self.horizon_ = [float(long.t.min()), float(long.t.max())]
         return self
 
-    def predict(self, table: Any, times: Any = None, *, quantiles: Sequence[float] = QUANTILES, refine: bool | None = None) -> Any:
+    def predict(
+        self, table: Any, times: Any = None, *, quantiles: Sequence[float] = QUANTILES, refine: bool | None = None
+    ) -> Any:
         """What new measurements would show, for every series of a table, given its rows.
 
         Arguments:
@@ -160,9 +155,7 @@ class Forecaster(AbstractEstimator):
         long = self._read(table)
         asked = self._times(times, long)
         with progress_bar(len(long), "predicting", show=self.verbose) as step:
-            found = predictions(
-                self._asker(refine), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)]
-            )
+            found = predictions(self._asker(refine), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)])
         return native(found, long.table.kind)
 
     def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", refine: bool | None = None) -> Any:
@@ -204,40 +197,35 @@ class Forecaster(AbstractEstimator):
         return {long.name(i): asker.posterior(long, np.array([i]), [long.observed[i]])[0] for i in long.appearance}
 
     def plot(self, table: Any, times: Any = None, *, series: Sequence[Any] | None = None, path: str | Path | None = None) -> Any:
-        """Draws mean, 90 % interval and rows of some series (the first six by default), a panel for each and each variable.
+        """Draws mean, 90 % interval and rows of some series, by default the first six; returns the Matplotlib figure.
 
         Arguments:
-            table: as in `predict`.
-            times: as in `predict`.
+            table, times: as in `predict`.
             series: which.
             path: where the picture is written, if anywhere.
-
-        Returns:
-            The Matplotlib figure.
         """
         from .plots import plot_table
 
         long = self._read(table)
-        known = {long.name(i): i for i in long.appearance}
-        wanted = list(known)[:6] if series is None else list(series)
-        unknown = [name for name in wanted if name not in known]
-        checks.require(
-            not unknown, f"`series` names {unknown}, which {long.table.source} does not have; it has {list(known)[:8]}."
-        )
-        part = long.part(np.array([known[name] for name in wanted]))
+        part = long.part(long.appearance[:6] if series is None else long.find(series))
         asked = self._times(times, part, points=200)
         found = predictions(self._asker(None), self.layout_, part, asked, list(QUANTILES), lambda n: None)
-        figure = plot_table(found, part, self.layout_)
+        columns = self.layout_.columns
+        figure = plot_table(found, observations(self.layout_, part), columns.series, columns.time, columns.values)
         if path is not None:
             figure.savefig(path, dpi=150)
         return figure
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def _read(self, table: Any) -> Long:
         self._check_fitted()
         return self.layout_.read(read(table, separator=self.separator))
 
     def _times(self, times: Any, long: Long, points: int = 50) -> list[np.ndarray]:
-        return asked_times(np.linspace(*self.horizon_, points) if times is None else times, long, self.layout_, self.separator)
+        asked = np.linspace(*self.layout_.horizon, points) if times is None else times
+        return asked_times(asked, long, self.layout_, self.separator)
 
     def _asker(self, refine: bool | None) -> Asker:
         self._check_fitted()
@@ -246,20 +234,19 @@ class Forecaster(AbstractEstimator):
     def save(self, folder: str | Path) -> None:
         """Writes the forecaster to a folder: a model folder, whose `model.json` holds the rest; see `Model.save`."""
         self._check_fitted()
-        known = {"layout": self.layout_.to_json(), "choices": self.choices_, "notes": self.notes_, "horizon": self.horizon_}
-        card = {"params": self.get_params(), **known}
+        learned = {"layout": self.layout_.to_json(), "choices": self.choices_, "notes": self.notes_}
+        card = {"params": self.get_params(), **learned}
         dataclasses.replace(self.model_, info={**self.model_.info, CARD: card}).save(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Forecaster":
         """Reads what `save` wrote; its predictions are the same bit by bit."""
         model = Model.load(folder)
-        card = model.info.get(CARD)
-        checks.require(
-            card is not None, f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load."
-        )
+        if CARD not in model.info:
+            raise ValueError(f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load.")
+        card = model.info[CARD]
         forecaster = cls(**card["params"])
         forecaster.model_ = dataclasses.replace(model, info={k: v for k, v in model.info.items() if k != CARD})
-        forecaster.layout_, forecaster.choices_ = Layout.from_json(card["layout"]), card["choices"]
-        forecaster.notes_, forecaster.horizon_ = card["notes"], card["horizon"]
+        forecaster.layout_ = Layout.from_json(card["layout"])
+        forecaster.choices_, forecaster.notes_ = card["choices"], card["notes"]
         return forecaster

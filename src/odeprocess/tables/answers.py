@@ -11,9 +11,7 @@ from .long import Long
 from .transforms import Transform
 
 
-def predictions(
-    asker: Asker, layout: Layout, long: Long, times: list[np.ndarray], quantiles: list[float], advance: Any
-) -> Any:
+def predictions(asker: Asker, layout: Layout, long: Long, times: list[np.ndarray], quantiles: list[float], advance: Any) -> Any:
     """Mean, standard deviation and quantiles of new measurements, as an Arrow table."""
     import pyarrow as pa
 
@@ -46,14 +44,24 @@ def draws(asker: Asker, layout: Layout, long: Long, times: list[np.ndarray], n: 
     return pa.table({**columns, "draw": pa.array(number), "value": pa.array(found.reshape(-1))})
 
 
+def observations(layout: Layout, long: Long) -> Any:
+    """The rows that were given, as an Arrow table: series, time and values."""
+    import pyarrow as pa
+
+    who = np.repeat(np.arange(len(long)), np.diff(long.starts))
+    columns = {
+        layout.columns.series: long.names.take(pa.array(who)),
+        layout.columns.time: layout.clock.to_user(long.t, long.origins[who]),
+    }
+    return pa.table(columns | {name: pa.array(long.values[:, j]) for j, name in enumerate(layout.columns.values)})
+
+
 def moments(posterior: Posterior, times: np.ndarray, transforms: tuple[Transform, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of new measurements in the user's units, `[series, m, channels]` each."""
     curves = np.asarray(posterior.sample(times, of="function"), np.float64)
     inside, whole = (np.asarray(posterior.std(times, of=of), np.float64) for of in ("function", "observations"))
     noise = np.sqrt(np.maximum(whole**2 - inside**2, 0.0))
-    pairs = [
-        transform.moments(np.moveaxis(curves[..., j], 1, 0), noise[None, ..., j]) for j, transform in enumerate(transforms)
-    ]
+    pairs = [transform.moments(np.moveaxis(curves[..., j], 1, 0), noise[None, ..., j]) for j, transform in enumerate(transforms)]
     mean, std = (np.stack(x, -1) for x in zip(*pairs, strict=True))
     return mean, std
 
@@ -96,4 +104,8 @@ class _Spots:
         variables = np.tile(np.repeat(np.arange(self.channels), repeats), self.size)
         named = pa.DictionaryArray.from_arrays(pa.array(variables, pa.int32()), pa.array(layout.columns.values))
         series = self.long.names.take(pa.array(who)).take(pa.array(each))
-        return {layout.columns.series: series, layout.columns.time: time.take(pa.array(each)), "variable": named.dictionary_decode()}
+        return {
+            layout.columns.series: series,
+            layout.columns.time: time.take(pa.array(each)),
+            "variable": named.dictionary_decode(),
+        }

@@ -69,7 +69,9 @@ class Asker:
             for part in np.array_split(same, -(-len(same) // at_once)):
                 padded = np.resize(part, min(bucket(len(part)), at_once)) if len(part) > 1 else part
                 posterior = self.posterior(long, index[padded], [given[i] for i in padded])
-                asked = np.stack([np.pad(times[i], (0, m - len(times[i])), mode="edge" if len(times[i]) else "constant") for i in padded])
+                asked = np.stack(
+                    [np.pad(times[i], (0, m - len(times[i])), mode="edge" if len(times[i]) else "constant") for i in padded]
+                )
                 yield part, posterior, asked
 
 

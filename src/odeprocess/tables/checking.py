@@ -49,14 +49,13 @@ def numbers(table: Table, column: str, places: Places) -> np.ndarray:
         ValueError: at text, and at infinities.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     cells = table.column(column)
     kind = cells.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         found = _parsed(cells, column, places)
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
-        found = pc.fill_null(cells.cast(pa.float64(), safe=False), np.nan).to_numpy(zero_copy_only=False)
+        found = cells.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
     elif pa.types.is_null(kind):
         found = np.full(len(cells), np.nan)
     else:
@@ -66,9 +65,7 @@ def numbers(table: Table, column: str, places: Places) -> np.ndarray:
 
 
 def _parsed(cells: Any, column: str, places: Places) -> np.ndarray:
-    import pyarrow.compute as pc
-
-    texts = pc.utf8_trim_whitespace(cells).to_pylist()
+    texts = [None if text is None else text.strip() for text in cells.to_pylist()]
     found = np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
         if text in (None, ""):
@@ -103,7 +100,7 @@ def sensible_values(values: np.ndarray, column: str, places: Places) -> None:
     low, high = values[seen].min(), values[seen].max()
     checks.require(
         low < high,
-        f"{places.at(column, np.flatnonzero(seen)[0])}: the column is {low:g} in every row, so there is nothing to learn. Leave it out.",
+        f"{places.at(column, np.flatnonzero(seen)[0])}: the value is {low:g} in every row: nothing to learn. Leave it out.",
     )
     checks.require(
         high - low > max(SMALLEST, 1e-12 * max(abs(low), abs(high))),

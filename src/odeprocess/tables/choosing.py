@@ -76,7 +76,9 @@ def choose(
         options["polish"] = 2 * epochs
     options["polish"] = polish if polish is not None else options.get("polish")
     chosen = dataclasses.replace(base["options"], **{k: v for k, v in options.items() if v is not None})
-    said.append(f"Training: {chosen.epochs} epochs, then {chosen.polish_epochs} on exact posteriors, {chosen.batch_size} series a step.")
+    said.append(
+        f"Training: {chosen.epochs} epochs, then {chosen.polish_epochs} on exact posteriors, {chosen.batch_size} series a step."
+    )
 
     sampler = base["sampler"] if context is None else dataclasses.replace(base["sampler"], context=context)
     said.append(f"It sees {sampler.context[0]} to {sampler.context[1]} rows of a series at a time and predicts others.")

@@ -38,7 +38,7 @@ class Covariate:
         found = tuple(sorted({_text(x) for x in cells.unique().to_pylist() if x is not None}))
         checks.require(
             len(found) <= 100,
-            f"{table.source}, column `{column}` has {len(found)} categories; expected 100 at most. Is it a name, not a covariate?",
+            f"{table.source}, column `{column}` has {len(found)} categories; expected 100 at most. Is it a name?",
         )
         return cls(column, found)
 
@@ -53,7 +53,9 @@ class Covariate:
         """
         cells = table.column(self.column)
         places.refuse(
-            np.asarray(cells.is_null()), self.column, "the covariate is missing; fill it in, or leave the series or the column out."
+            np.asarray(cells.is_null()),
+            self.column,
+            "the covariate is missing; fill it in, or leave the series or the column out.",
         )
         if self.categories is None:
             values = numbers(table, self.column, places)

@@ -1,14 +1,18 @@
 """The manners of scikit-learn, without scikit-learn: options are stored as they are, read back and set by name."""
 
 import inspect
-from abc import ABC
+from abc import ABC, abstractmethod
 from typing import Any
 
 from .. import checks
 
 
 class AbstractEstimator(ABC):
-    """Stores its options in attributes of the same names; whatever is learned ends in `_`, and is checked by `_fitted`."""
+    """Stores its options in attributes of the same names; the names of whatever is learned end in `_`."""
+
+    @abstractmethod
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is anything learned; scikit-learn asks by this name."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options by name; `deep` is there because scikit-learn passes it."""
@@ -30,6 +34,6 @@ class AbstractEstimator(ABC):
 
     def _check_fitted(self) -> None:
         checks.require(
-            any(name.endswith("_") and not name.startswith("_") for name in vars(self)),
-            f"This {type(self).__name__} has not been fitted yet: call fit(table, …) first, or {type(self).__name__}.load(folder).",
+            self.__sklearn_is_fitted__(),
+            f"This {type(self).__name__} has not been fitted yet: call fit(table, …) first, or load one from a folder.",
         )

@@ -92,7 +92,10 @@ def summary(layout: Layout, by_split: dict[str, dict[str, np.ndarray]]) -> Any:
     rows: list[dict[str, Any]] = []
     for split, found in by_split.items():
         for j, name in enumerate(layout.columns.values):
-            means = {score: float(np.nanmean(found[score][:, j])) if np.isfinite(found[score][:, j]).any() else None for score in SCORES}
+            means = {
+                score: float(np.nanmean(found[score][:, j])) if np.isfinite(found[score][:, j]).any() else None
+                for score in SCORES
+            }
             rows.append({"split": split, "variable": name, **means, "values": int(np.isfinite(found["mse"][:, j]).sum())})
     return pa.Table.from_pylist(rows)
 

@@ -25,6 +25,7 @@ class Layout:
         transforms: of each value column.
         covariates: how static columns become numbers.
         ties: whether two rows of one series may have the same time: `"refuse"` or `"keep"`.
+        horizon: the first and the last time of training, from the origins.
     """
 
     columns: Columns
@@ -32,10 +33,18 @@ class Layout:
     transforms: tuple[Transform, ...]
     covariates: tuple[Covariate, ...]
     ties: str = "refuse"
+    horizon: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
     def learn(
-        cls, table: Table, columns: Columns, *, transform: Any = None, categories: Any = (), ties: str = "refuse", min_points: int = 2
+        cls,
+        table: Table,
+        columns: Columns,
+        *,
+        transform: Any = None,
+        categories: Any = (),
+        ties: str = "refuse",
+        min_points: int = 2,
     ) -> tuple["Layout", Long, list[str]]:
         """From a training table: the layout, its rows, and what was chosen, in sentences."""
         unknown = set(categories) - set(columns.static)
@@ -58,7 +67,7 @@ class Layout:
         layout = cls(columns, clock, tuple(transforms), covariates, ties)
         long = layout.read(table)
         sensible_times(long.table_rows(long.t), columns.time, long.places)
-        return layout, long, said
+        return dataclasses.replace(layout, horizon=(float(long.t.min()), float(long.t.max()))), long, said
 
     def read(self, table: Table) -> Long:
         """The rows of a table that holds observations."""
@@ -111,7 +120,8 @@ class Layout:
 
         transforms = tuple(Transform(**x) for x in fields["transforms"])
         covariates = tuple(Covariate(**frozen(x)) for x in fields["covariates"])
-        return cls(Columns(**frozen(fields["columns"])), Clock(**fields["clock"]), transforms, covariates, fields["ties"])
+        columns, clock = Columns(**frozen(fields["columns"])), Clock(**fields["clock"])
+        return cls(columns, clock, transforms, covariates, fields["ties"], tuple(fields["horizon"]))
 
     def _origins(self, table: Table, raw: np.ndarray, first: np.ndarray, codes: np.ndarray, places: Places) -> np.ndarray:
         origin = self.columns.origin
@@ -155,13 +165,14 @@ def _refuse_thin_series(long: Long, columns: Columns, min_points: int) -> None:
         raise ValueError(f"{long.places.at(listed.strip('`'), firsts[i])}: the series has no value at all. Leave it out.")
     for i in np.flatnonzero(counts < min_points)[:1]:
         raise ValueError(
-            f"{long.places.at(listed.strip('`'), firsts[i])}: the series has {counts[i]} row(s) with a value; expected {min_points} "
-            f"or more ({(counts < min_points).sum()} such series). Leave them out, or set min_points={counts.min()} (--min-points)."
+            f"{long.places.at(listed.strip('`'), firsts[i])}: the series has {counts[i]} row(s) with a value; expected "
+            f"{min_points} or more ({(counts < min_points).sum()} such series). Leave them out, or set min_points={counts.min()} "
+            f"(--min-points {counts.min()})."
         )
     checks.require(
         len(long) > 1,
-        f"{long.places.at(columns.series, firsts[0])}: this is the only series. Many series teach what one can do; expected two or "
-        "more, and five are better.",
+        f"{long.places.at(columns.series, firsts[0])}: this is the only series. Many teach what one may do: expected two "
+        "or more, and five are better.",
     )
 
 

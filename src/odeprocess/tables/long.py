@@ -2,10 +2,12 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import checks
 from ..series import Series, bucket, pack
 from .checking import Places
 from .reading import Table
@@ -79,9 +81,24 @@ class Long:
                 t[i], t[i, : len(rows)], y[i, : len(rows)] = self.t[rows[0]], self.t[rows], self.y[rows]
         return t, y
 
+    def find(self, names: Sequence[Any]) -> np.ndarray:
+        """The series of these names; a name's text will do.
+
+        Raises:
+            ValueError: where the table has no such series.
+        """
+        known = {str(name): i for i, name in enumerate(self.names.to_pylist())}
+        unknown = [name for name in names if str(name) not in known]
+        checks.require(
+            not unknown,
+            f"{self.table.source} has no series {', '.join(map(repr, unknown[:3]))}; it has {', '.join(list(known)[:8])}"
+            + (", …." if len(known) > 8 else "."),
+        )
+        return np.array([known[str(name)] for name in names])
+
     def part(self, index: np.ndarray) -> "Long":
         """Some of the series, in the order given."""
-        rows = [np.arange(self.starts[i], self.starts[i + 1]) for i in index]
+        rows = [np.arange(int(self.starts[i]), int(self.starts[i + 1])) for i in index]
         inside, starts = np.concatenate(rows), np.cumsum([0] + [len(each) for each in rows])
         fields = {name: getattr(self, name)[inside] for name in ("t", "y", "values", "rows")}
         return dataclasses.replace(
@@ -113,15 +130,15 @@ class NamesByRow:
 def series_of(table: Table, column: str) -> tuple[Any, np.ndarray]:
     """The names of the series, sorted, and which one each row belongs to."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     cells = table.column(column)
     missing = np.asarray(cells.is_null())
     if pa.types.is_floating(cells.type):
-        missing = missing | np.isnan(pc.fill_null(cells, np.nan).to_numpy(zero_copy_only=False))
+        missing = missing | np.isnan(cells.fill_null(np.nan).to_numpy(zero_copy_only=False))
     Places(table).refuse(missing, column, "the row does not say which series it belongs to; fill it in or leave the row out.")
     found = cells.dictionary_encode()
-    order = pc.sort_indices(found.dictionary).to_numpy()
+    names = found.dictionary.to_pylist()
+    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return found.dictionary.take(pa.array(order)), rank[found.indices.to_numpy(zero_copy_only=False)]

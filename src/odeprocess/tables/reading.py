@@ -96,7 +96,9 @@ def write(path: Path, frame: Any) -> None:
             pyarrow.parquet.write_table(arrow, temporary)
         else:
             options = pyarrow.csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ",", quoting_style="needed")
-            with pyarrow.CompressedOutputStream(str(temporary), "gzip") if path.suffix == ".gz" else open(temporary, "wb") as file:
+            with (
+                pyarrow.CompressedOutputStream(str(temporary), "gzip") if path.suffix == ".gz" else open(temporary, "wb") as file
+            ):
                 pyarrow.csv.write_csv(arrow, file, options)
         os.replace(temporary, path)
     finally:
@@ -178,7 +180,8 @@ def _read_csv(path: Path, separator: str) -> Any:
         raise ValueError(_csv_trouble(path, separator, str(error))) from None
     for name in table.column_names:
         checks.require(
-            table.column_names.count(name) == 1, f"{path} has {table.column_names.count(name)} columns `{name}`; rename or drop one."
+            table.column_names.count(name) == 1,
+            f"{path} has {table.column_names.count(name)} columns `{name}`; rename or drop one.",
         )
         checks.require(
             not pa.types.is_binary(table.schema.field(name).type),

@@ -1,6 +1,5 @@
 """From a checked table to a calibrated model."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -43,10 +42,14 @@ def _fitted(long: Long, index: np.ndarray, choices: Choices, seed: int, advance:
 
 
 def _folds(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Parts of equal size, so that all models share one compilation; the last overlaps with the first if need be."""
+    """Series that each model leaves out, and those that it is trained on.
+
+    Some of the latter are there twice, in place of those that are left out: so all models share one compilation, which takes
+    longer than their training.
+    """
     size = -(-len(order) // folds) if folds else 0
     rolled = [np.roll(order, -size * i) for i in range(folds)]
-    return [(each[:size], each[size:]) for each in rolled]
+    return [(each[:size], np.resize(each[size:], len(each))) for each in rolled]
 
 
 def _calibrated(model: Model, checked: list[tuple[Model, np.ndarray]], long: Long, seed: int) -> Model:
