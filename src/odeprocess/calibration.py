@@ -53,6 +53,10 @@ class Misses(NamedTuple):
     series: np.ndarray
     horizon: float
 
+    def anywhere(self) -> "Misses":
+        """The same without the distances: where series are few, factors by distance would follow chance."""
+        return self._replace(places=Places(np.full_like(self.places.gaps, np.inf), self.places.beyond))
+
     @classmethod
     def joined(cls, parts: Sequence["Misses"]) -> "Misses":
         """The misses on several sets of series together."""

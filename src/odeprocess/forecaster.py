@@ -197,12 +197,9 @@ class Forecaster(AbstractEstimator):
         return {long.name(i): asker.posterior(long, np.array([i]), [long.observed[i]])[0] for i in long.appearance}
 
     def plot(self, table: Any, times: Any = None, *, series: Sequence[Any] | None = None, path: str | Path | None = None) -> Any:
-        """Draws mean, 90 % interval and rows of some series, by default the first six; returns the Matplotlib figure.
+        """Draws mean, 90 % interval and rows of some `series`, by default the first six; `table` and `times` as in `predict`.
 
-        Arguments:
-            table, times: as in `predict`.
-            series: which.
-            path: where the picture is written, if anywhere.
+        Returns the Matplotlib figure; `path` is where it is written, if anywhere.
         """
         from .plots import plot_table
 

@@ -60,5 +60,6 @@ def _calibrated(model: Model, checked: list[tuple[Model, np.ndarray]], long: Lon
             if (np.asarray(series.observed).sum(-1) > 1).any():
                 found.append(each.misses(series, refined=refined, key=jr.key(seed)))
         if found:
-            model = model.with_calibration(Misses.joined(found), refined=refined)
+            misses = Misses.joined(found)
+            model = model.with_calibration(misses if len(checked) == 1 else misses.anywhere(), refined=refined)
     return model

@@ -10,7 +10,7 @@ from .. import checks
 Name = Literal["identity", "log", "log1p"]
 NAMES = ("identity", "log", "log1p")
 NEAR_ZERO = 0.02  # positive values below this part of their median make a plain logarithm all about them
-TALLEST = 300.0  # of an exponent, so that nothing overflows
+TALLEST = 300.0  # of an exponent, so that nothing overflows, and nothing becomes zero
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Transform:
         """The user's values; never below zero, except for `"identity"`."""
         if self.name == "identity":
             return x
-        x = np.minimum(x, TALLEST)
+        x = np.clip(x, -TALLEST, TALLEST)
         return self.unit * np.exp(x) if self.name == "log" else np.maximum(self.unit * np.expm1(x), 0.0)
 
     def log_slope(self, y: Any) -> Any:
