@@ -1,7 +1,7 @@
 """Small tables, and forecasters that know them: one that has been trained, and one whose weights are those it began with."""
 
-import dataclasses
-
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ def table(series: int = 5, rows: int = 6) -> pd.DataFrame:
 
 def fitted(data, **columns) -> odp.Forecaster:
     """All fits of the tests have the same shapes, so they share what was compiled."""
-    options = {"epochs": 1, "polish": 0, "sizes": SIZES, "draws": 16}
+    options = {"epochs": 1, "polish": 0, "held_out": 1, "sizes": SIZES, "draws": 16}
     return odp.Forecaster(**options).fit(data, **{**COLUMNS, **columns})
 
 
@@ -47,6 +47,9 @@ def untrained(data=None, **columns) -> odp.Forecaster:
     scaling = odp.Scaling.fit(series)
     spec = odp.variant("ndp-skip", missing=True, **SIZES).resolve(scaling.apply(series))
     forecaster = odp.Forecaster(refine=False, draws=8)
-    forecaster.model_ = odp.Model(spec.build(key=jr.key(0)), dataclasses.replace(spec), scaling)
+    # Weights at random, without building them as `fit` does: that takes seconds to compile.
+    like, rng = jax.eval_shape(lambda: spec.build(key=jr.key(0))), np.random.default_rng(0)
+    process = jax.tree.map(lambda x: jnp.asarray(0.3 * rng.standard_normal(x.shape), x.dtype), like)
+    forecaster.model_ = odp.Model(process, spec, scaling)
     forecaster.layout_, forecaster.choices_, forecaster.notes_ = layout, {}, notes
     return forecaster

@@ -106,6 +106,8 @@ def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     assert blocks
     monkeypatch.chdir(tmp_path)
+    for name in ("subjects.csv", "new.csv"):
+        (tmp_path / name).write_text("id,t,y\n" + "".join(f"{who},{t},{t + len(who)}\n" for who in ("a", "bb") for t in range(4)))
     scope: dict = {"__name__": "document"}
     for block in blocks:
         exec(compile(block, document, "exec"), scope)

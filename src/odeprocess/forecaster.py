@@ -130,7 +130,8 @@ class Forecaster(AbstractEstimator):
         notes = [*notes, *said, *chosen]
         if self.verbose:
             print("\n".join(notes))
-        self.model_ = train(long, choices, seed=self.seed, progress=self.verbose if progress is None else progress)
+        show = self.verbose if progress is None else progress
+        self.model_ = train(long, choices, seed=self.seed, draws=self.draws, progress=show)
         self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
         return self
 

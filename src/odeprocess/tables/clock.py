@@ -64,7 +64,7 @@ class Clock:
             f"{places.at(column, 0)}: the dates {'lack a' if zone is None else 'have a'} time zone, and those that the model was "
             f"fitted on {'did not' if zone is None else 'had none'}. {ISO}",
         )
-        return cells.cast(pa.timestamp("us", tz=zone)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return cells.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()).to_numpy(zero_copy_only=False)
 
     def settled(self, t: np.ndarray, origins: np.ndarray, starts: np.ndarray) -> "Clock":
         """With a unit that suits the spans of the series, and the first time as zero.

@@ -178,6 +178,8 @@ def _read_csv(path: Path, separator: str) -> Any:
         table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=options)
     except pa.ArrowInvalid as error:
         raise ValueError(_csv_trouble(path, separator, str(error))) from None
+    except OSError as error:
+        raise ValueError(f"{path} is damaged: {error}. Write it again.") from None
     for name in table.column_names:
         checks.require(
             table.column_names.count(name) == 1,

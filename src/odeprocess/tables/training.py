@@ -14,13 +14,14 @@ from .choosing import Choices
 from .long import Long
 
 
-def train(long: Long, choices: Choices, *, seed: int, progress: bool | Callable[[str], None] | None = None) -> Model:
+def train(long: Long, choices: Choices, *, seed: int, draws: int, progress: bool | Callable[[str], None] | None = None) -> Model:
     """Trains a model, and puts its intervals right on series that it, or its like, has not seen.
 
     Arguments:
         long: the training table.
         choices: how.
         seed: of everything random.
+        draws: that describe a posterior.
         progress: as in `fit`; the bar counts the epochs of all models.
     """
     # The names decide about the order, so that the order of the rows does not matter.
@@ -30,9 +31,9 @@ def train(long: Long, choices: Choices, *, seed: int, progress: bool | Callable[
     with progress_bar(epochs * (1 + choices.folds), "training", show=progress) as advance:
         model = _fitted(long, kept, choices, seed, advance)
         checked = [(model, held)] if len(held) else []
-        for left_out, others in _folds(order, choices.folds):
+        for left_out, others in folds_of(order, choices.folds):
             checked.append((_fitted(long, others, choices, seed, advance), left_out))
-    return _calibrated(model, checked, long, seed) if checked else model
+    return _calibrated(model, checked, long, seed, draws) if checked else model
 
 
 def _fitted(long: Long, index: np.ndarray, choices: Choices, seed: int, advance: Callable[[str], None]) -> Model:
@@ -41,7 +42,7 @@ def _fitted(long: Long, index: np.ndarray, choices: Choices, seed: int, advance:
     return fit(series=long.series(index), seeds=seed, progress=advance, **parts).model
 
 
-def _folds(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def folds_of(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Series that each model leaves out, and those that it is trained on.
 
     Some of the latter are there twice, in place of those that are left out: so all models share one compilation, which takes
@@ -52,13 +53,13 @@ def _folds(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]
     return [(each[:size], np.resize(each[size:], len(each))) for each in rolled]
 
 
-def _calibrated(model: Model, checked: list[tuple[Model, np.ndarray]], long: Long, seed: int) -> Model:
+def _calibrated(model: Model, checked: list[tuple[Model, np.ndarray]], long: Long, seed: int, draws: int) -> Model:
     for refined in (True, False):
         found = []
         for each, index in checked:
             series = long.series(index)
             if (np.asarray(series.observed).sum(-1) > 1).any():
-                found.append(each.misses(series, refined=refined, key=jr.key(seed)))
+                found.append(each.misses(series, refined=refined, key=jr.key(seed), draws=draws))
         if found:
             misses = Misses.joined(found)
             model = model.with_calibration(misses if len(checked) == 1 else misses.anywhere(), refined=refined)
