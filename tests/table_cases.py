@@ -13,6 +13,7 @@ from odeprocess.tables.reading import read
 
 COLUMNS = {"series": "id", "time": "t", "values": ["level", "speed"], "static": ["dose", "sex"]}
 SIZES = {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}
+OPTIONS = {"epochs": 1, "polish": 0, "held_out": 2, "sizes": SIZES, "draws": 16}
 TIMES = [0.0, 1.5, 7.0]
 
 
@@ -32,8 +33,7 @@ def table(series: int = 5, rows: int = 6) -> pd.DataFrame:
 
 def fitted(data, **columns) -> odp.Forecaster:
     """All fits of the tests have the same shapes, so they share what was compiled."""
-    options = {"epochs": 1, "polish": 0, "held_out": 1, "sizes": SIZES, "draws": 16}
-    return odp.Forecaster(**options).fit(data, **{**COLUMNS, **columns})
+    return odp.Forecaster(**OPTIONS).fit(data, **{**COLUMNS, **columns})
 
 
 def untrained(data=None, **columns) -> odp.Forecaster:

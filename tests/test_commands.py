@@ -1,4 +1,4 @@
-"""The commands about tables, from a file to a model folder, predictions, scores and a picture."""
+"""The commands about tables: predictions, scores, pictures. (`fit` trains the forecaster of `test_forecaster`.)"""
 
 import json
 import subprocess
@@ -27,20 +27,6 @@ def places(tmp_path_factory):
     table().to_csv(folder / "new.csv", index=False)
     untrained().save(folder / "model")
     return folder
-
-
-def test_fit_trains_says_what_it_chose_and_writes_a_model(tmp_path):
-    table(2).drop(columns=["speed", "sex"]).to_csv(tmp_path / "data.csv", index=False)
-    (tmp_path / "options.toml").write_text(
-        'epochs = 7\nsizes = "l_dim=2,z_dim=4,h_dim=8,r_dim=8"\npolish = 0\nstatic = ["dose"]\n'
-    )
-    options = ["--config", tmp_path / "options.toml", "--epochs", 1, "--values", "level", "--seed", 3]
-    said = json.loads(run("fit", tmp_path / "data.csv", *options, "--out", tmp_path / "model", "--json"))
-    assert "Column `id` says which series a row belongs to." in said["notes"]
-    assert said["choices"]["options"]["epochs"] == 1 and said["choices"]["options"]["polish"] == 0
-    loaded = odp.Forecaster.load(tmp_path / "model")
-    assert (loaded.seed, loaded.layout_.columns.static, loaded.model_.spec.h_dim) == (3, ("dose",), 8)
-    assert len(loaded.predict(tmp_path / "data.csv", [1.0], refine=False)) == 2
 
 
 @pytest.mark.parametrize("name", ["found.parquet", "found.csv", "deeper/found.csv.gz"])

@@ -7,21 +7,37 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import odeprocess as odp
+from odeprocess.cli import app
 from odeprocess.tables.choosing import choose as choose_training
 from odeprocess.tables.columns import Columns, resolve
 from odeprocess.tables.reading import read
 from odeprocess.tables.training import folds_of
 from odeprocess.tables.transforms import NAMES, Transform, choose
-from table_cases import TIMES, fitted, table, untrained
+from table_cases import SIZES, TIMES, fitted, table, untrained
 
+NEW = table(2)  # as many series as calibrate, so that they share what was compiled
 NUMBERS = ["mean", "std", "q0.05", "q0.5", "q0.95"]
 
 
 @pytest.fixture(scope="module")
-def forecaster() -> odp.Forecaster:
-    return fitted(table())
+def forecaster(tmp_path_factory) -> odp.Forecaster:
+    """Trained on five series, for an epoch, by the command."""
+    folder = tmp_path_factory.mktemp("trained")
+    table().to_csv(folder / "data.csv", index=False)
+    (folder / "options.toml").write_text(
+        'epochs = 7\npolish = 0\nheld-out = 2\nstatic = ["dose", "sex"]\nvalues = "level,speed"\n'
+    )
+    arguments = [folder / "data.csv", "--config", folder / "options.toml", "--epochs", 1, "--draws", 16, "--json"]
+    sizes = ",".join(f"{name}={size}" for name, size in SIZES.items())
+    done = CliRunner().invoke(app, ["fit", *map(str, arguments), "--sizes", sizes, "--out", str(folder / "model")])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["choices"]["options"]["epochs"] == 1 and said["choices"]["options"]["polish"] == 0
+    assert "Column `id` says which series a row belongs to." in said["notes"]
+    return odp.Forecaster.load(folder / "model")
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +56,18 @@ def agree(a: pd.DataFrame, b: pd.DataFrame, rtol: float = 1e-4) -> None:
 
 
 def test_five_series_are_enough(forecaster):
-    found = forecaster.predict(table(), TIMES)
+    found = forecaster.predict(NEW, TIMES)
     assert list(found.columns) == ["id", "t", "variable", *NUMBERS]
-    assert len(found) == 5 * len(TIMES) * 2 and np.isfinite(found[NUMBERS]).all(axis=None)
+    assert len(found) == 2 * len(TIMES) * 2 and np.isfinite(found[NUMBERS]).all(axis=None)
     assert (found["q0.05"] < found["q0.5"]).all() and (found["q0.5"] < found["q0.95"]).all() and (found["std"] > 0).all()
     assert set(forecaster.model_.calibrations) == {"refined", "amortised"}
-    assert "1 of 5 series are kept from training, to check intervals on." in forecaster.notes_
+    assert "2 of 5 series are kept from training, to check intervals on." in forecaster.notes_
 
 
 def test_intervals_of_positive_values_stay_above_zero(forecaster):
-    far = forecaster.predict(table(), [-4.0, 0.0, 4.0, 12.0], quantiles=[0.001, 0.999])
+    far = forecaster.predict(NEW, [-4.0, 0.0, 4.0, 12.0], quantiles=[0.001, 0.999])
     assert (far[far["variable"] == "level"][["q0.001", "q0.999", "mean"]] > 0).all(axis=None)
-    drawn = forecaster.sample(table(), TIMES, 16)
+    drawn = forecaster.sample(NEW, TIMES, 16)
     assert (drawn[drawn["variable"] == "level"]["value"] > 0).all()
     assert (drawn[drawn["variable"] == "speed"]["value"] < 0).any()
 
@@ -59,15 +75,17 @@ def test_intervals_of_positive_values_stay_above_zero(forecaster):
 def test_the_order_of_rows_does_not_matter(forecaster):
     shuffled = table().sample(frac=1.0, random_state=1)
     again = fitted(shuffled)
-    expected = forecaster.predict(table(), TIMES).sort_values(["id", "t", "variable"], ignore_index=True)
-    found = again.predict(shuffled, TIMES).sort_values(["id", "t", "variable"], ignore_index=True)
+    expected = forecaster.predict(NEW, TIMES).sort_values(["id", "t", "variable"], ignore_index=True)
+    found = again.predict(shuffled[shuffled["id"].isin(["a", "b"])], TIMES).sort_values(
+        ["id", "t", "variable"], ignore_index=True
+    )
     pd.testing.assert_frame_equal(found, expected)
 
 
 def test_units_and_the_beginning_of_time_do_not_matter(forecaster):
     other = table()
     other["level"], other["speed"], other["t"] = 1000 * other["level"], 5 + 8 * other["speed"], 60 * (other["t"] + 1e6)
-    found, expected = fitted(other).predict(other, [60 * t for t in TIMES]), forecaster.predict(table(), TIMES)
+    found, expected = fitted(other).predict(other.head(12), [60 * t for t in TIMES]), forecaster.predict(NEW, TIMES)
     level, speed = expected["variable"] == "level", expected["variable"] == "speed"
     np.testing.assert_allclose(found[level][NUMBERS], 1000 * expected[level][NUMBERS], rtol=0.01)
     np.testing.assert_allclose(found[speed]["std"], 8 * expected[speed]["std"], rtol=0.01)
@@ -78,7 +96,7 @@ def test_units_and_the_beginning_of_time_do_not_matter(forecaster):
 def test_a_loaded_forecaster_predicts_the_same_bit_by_bit(forecaster, tmp_path):
     forecaster.save(tmp_path / "model")
     loaded = odp.Forecaster.load(tmp_path / "model")
-    pd.testing.assert_frame_equal(loaded.predict(table(), TIMES), forecaster.predict(table(), TIMES), check_exact=True)
+    pd.testing.assert_frame_equal(loaded.predict(NEW, TIMES), forecaster.predict(NEW, TIMES), check_exact=True)
     assert loaded.get_params() == forecaster.get_params() and loaded.layout_ == forecaster.layout_
     assert sorted(p.suffix for p in (tmp_path / "model").iterdir()) == [".json", ".safetensors"]
     loaded.save(tmp_path / "again")
@@ -87,19 +105,19 @@ def test_a_loaded_forecaster_predicts_the_same_bit_by_bit(forecaster, tmp_path):
 
 
 def test_scores_are_those_of_the_predictions(forecaster):
-    found = forecaster.evaluate(table(), 3, "forecast")
-    assert found["values"].sum() == np.isfinite(table()[["level", "speed"]].groupby(table()["id"]).tail(3)).sum().sum()
-    first = table().groupby("id").head(3)
-    predicted = forecaster.predict(first, table()[["id", "t"]])
-    whole = table().melt(["id", "t"], ["level", "speed"], "variable", "y").merge(predicted, on=["id", "t", "variable"])
+    found = forecaster.evaluate(NEW, 3, "forecast")
+    assert found["values"].sum() == NEW.groupby("id").tail(3)[["level", "speed"]].notna().sum().sum()
+    first = NEW.groupby("id").head(3)
+    predicted = forecaster.predict(first, NEW[["id", "t"]])
+    whole = NEW.melt(["id", "t"], ["level", "speed"], "variable", "y").merge(predicted, on=["id", "t", "variable"])
     later = whole[~whole["t"].isin(first["t"])].dropna()
     for name, rows in later.groupby("variable"):
         score = found[found["variable"] == name].iloc[0]
         assert score["mse"] == pytest.approx(((rows["y"] - rows["mean"]) ** 2).mean(), rel=1e-3)
         assert score["mae"] == pytest.approx((rows["y"] - rows["q0.5"]).abs().mean(), rel=1e-3)
         assert score["coverage"] == pytest.approx(rows["y"].between(rows["q0.05"], rows["q0.95"]).mean())
-    by_series = forecaster.evaluate(table(), 3, by="series")
-    assert len(by_series) == 10 and by_series["values"].sum() > found["values"].sum()
+    by_series = forecaster.evaluate(NEW, 3, by="series")
+    assert len(by_series) == 4 and by_series["values"].sum() > found["values"].sum()
 
 
 def test_posteriors_by_name_and_what_they_have_seen(guesser):

@@ -33,6 +33,7 @@ def fit(
     held_out: Annotated[int | None, typer.Option(help="Series kept from training, to check intervals on.")] = None,
     ties: Annotated[str, typer.Option(help="Two rows of a series at the same time: refuse or keep.")] = "refuse",
     min_points: Annotated[int, typer.Option(help="Rows with a value that each series must have.")] = 2,
+    draws: Annotated[int, typer.Option(help="Draws that describe each posterior.")] = 64,
     separator: Separator = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     device: Device = "auto",
@@ -57,6 +58,7 @@ def fit(
             held_out=held_out,
             ties=ties,
             min_points=min_points,
+            draws=draws,
             separator=separator or ",",
             seed=seed,
         )
