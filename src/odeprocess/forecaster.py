@@ -56,13 +56,7 @@ class Forecaster(AbstractEstimator):
         choices_: how the model was trained, plain data.
         notes_: what was chosen and why, in sentences.
 
-    Example:
-        >>> import numpy as np, pandas as pd, odeprocess as odp
-        >>> t = np.tile(np.arange(6.0), 5)
-        >>> table = pd.DataFrame({"id": np.repeat(list("abcde"), 6), "t": t, "y": np.exp(-t / 3)})
-        >>> forecaster = odp.Forecaster(epochs=1, held_out=1).fit(table)
-        >>> list(forecaster.predict(table[table.t < 3], times=[4.0, 5.0]).columns)
-        ['id', 't', 'variable', 'mean', 'std', 'q0.05', 'q0.5', 'q0.95']
+    Example: see the README.
     """
 
     model_: Model

@@ -67,7 +67,7 @@ def choose(
         isinstance(held_out, int) and 0 <= held_out < count - 1,
         f"`held_out` is {held_out!r}; expected a whole number of series, and two or more of the {count} left to train on.",
     )
-    folds = 0 if held_out or count < LEAST_FOLDS else min(FOLDS, count)
+    folds = min(FOLDS, count) if held_out == 0 and LEAST_FOLDS <= count < FEW else 0
     said.append(_checked(count, held_out, folds))
 
     options = {"batch_size": batch_size, "learning_rate": learning_rate, "epochs": epochs}
@@ -96,4 +96,4 @@ def _checked(count: int, held_out: int, folds: int) -> str:
         return f"{held_out} of {count} series are kept from training, to check intervals on."
     if folds:
         return f"All {count} series are trained on; intervals are checked by {folds} models that each leave some of them out."
-    return f"All {count} series are trained on: too few to check intervals on."
+    return f"All {count} series are trained on, and none is left to check intervals on."
