@@ -164,9 +164,9 @@ def large(count: int) -> list[dict]:
 
     compiling: list[float] = []
 
-    def noted(event: str, duration: float, **_: str | int) -> None:
+    def noted(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event.startswith("/jax/core/compile/"):
-            compiling.append(duration)
+            compiling.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(noted)
     rng = np.random.default_rng(0)
