@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 import odeprocess as odp
 from cases import model
-from odeprocess.calibration import COUNTS, GAPS, Calibration, Places
+from odeprocess.calibration import COUNTS, GAPS, Calibration, Misses, Places
 from odeprocess.experiments.measure import of_draws, of_normal
 
 
@@ -24,13 +24,13 @@ def evidence(seed: int, series: int, scale: float):
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
 def test_the_factor_is_how_much_too_narrow_intervals_were(scale):
-    found = Calibration.fit(*evidence(0, 100, scale), horizon=1.0)
+    found = Calibration.fit(Misses(*evidence(0, 100, scale), horizon=1.0))
     np.testing.assert_allclose(found.factors, scale, rtol=0.15)
 
 
 def test_few_series_make_wider_intervals_not_narrower():
     few, many = (
-        np.mean([Calibration.fit(*evidence(s, n, 1.0), horizon=1.0).factors.mean() for s in range(10)]) for n in (5, 100)
+        np.mean([Calibration.fit(Misses(*evidence(s, n, 1.0), horizon=1.0)).factors.mean() for s in range(10)]) for n in (5, 100)
     )
     assert few > many
 

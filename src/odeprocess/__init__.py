@@ -19,6 +19,7 @@ _HOMES = {
     "Adaptive": "process",
     "Fit": "outcome",
     "FitOptions": "optimise",
+    "Forecaster": "forecaster",
     "Functions": "functions",
     "Grid": "process",
     "History": "course",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from . import data as data, experiments as experiments, plots as plots, process as process
     from .course import History as History
     from .diagnostics import solver_error as solver_error
+    from .forecaster import Forecaster as Forecaster
     from .functions import Functions as Functions, SolverWarning as SolverWarning
     from .metrics import score as score, score_all as score_all
     from .model import Model as Model, load as load

@@ -8,6 +8,7 @@ on its neighbours.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,41 @@ class Places(NamedTuple):
         return cls(np.where(between, gaps, ahead), np.logical_not(between))
 
 
+class Misses(NamedTuple):
+    """How far off predictions on unseen series were: flat arrays over predictions.
+
+    Attributes:
+        counts: observations that were given.
+        places: where the asked times lie.
+        sizes: how far off, as a multiple of half the 90 % interval.
+        series: which series each is about: values of one series are no independent evidence.
+        horizon: the span of the series' times.
+        misfit: what whole series told of their noise, with which all this was found out.
+    """
+
+    counts: np.ndarray
+    places: Places
+    sizes: np.ndarray
+    series: np.ndarray
+    horizon: float
+    misfit: Misfit | None = None
+
+    def anywhere(self) -> "Misses":
+        """The same without the distances: where series are few, factors by distance would follow chance."""
+        return self._replace(places=Places(np.full_like(self.places.gaps, np.inf), self.places.beyond))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Misses"]) -> "Misses":
+        """The misses on several sets of series together."""
+        before = np.cumsum([0] + [1 + part.series.max(initial=0) for part in parts[:-1]])
+        series = np.concatenate([part.series + start for part, start in zip(parts, before, strict=True)])
+        counts, sizes = (np.concatenate(x) for x in zip(*((part.counts, part.sizes) for part in parts), strict=True))
+        places = Places(*(np.concatenate(x) for x in zip(*(part.places for part in parts), strict=True)))
+        known = [part.misfit for part in parts if part.misfit is not None]
+        misfit = Misfit(*(float(np.exp(np.mean(np.log(x)))) for x in zip(*known, strict=True))) if known else None
+        return cls(counts, places, sizes, series, max(part.horizon for part in parts), misfit)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Calibration:
     """Factors of spread by number of observations and by where a time lies.
@@ -69,25 +105,9 @@ class Calibration:
         return cls(np.ones((len(COUNTS), 2, len(GAPS))), horizon, misfit)
 
     @classmethod
-    def fit(
-        cls,
-        counts: np.ndarray,
-        places: "Places",
-        misses: np.ndarray,
-        series: np.ndarray,
-        horizon: float,
-        misfit: Misfit | None = None,
-    ) -> "Calibration":
-        """From flat arrays over predictions on unseen series.
-
-        Arguments:
-            counts: observations that were given.
-            places: where the asked times lie.
-            misses: how far off a prediction was, as a multiple of half its 90 % interval.
-            series: which series each is about: values of one series are no independent evidence.
-            horizon: the span of the training times.
-            misfit: kept as it is.
-        """
+    def fit(cls, found: Misses) -> "Calibration":
+        """From misses on unseen series."""
+        counts, places, misses, series, horizon, misfit = found
         rows, columns = nearest_count(counts), _column(places.gaps / horizon)
         factors = np.empty((len(COUNTS), 2, len(GAPS)))
         for side in (0, 1):

@@ -1,6 +1,5 @@
 """The command: `odeprocess`. It parses, calls and prints; the work is done elsewhere, and imported when it is needed."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from .commands.common import prepare, user_errors
+from .commands.sets import data
+from .commands.tables import evaluate, fit, info, plot, predict
 from .version import __version__
 
 app = typer.Typer(
@@ -46,6 +48,10 @@ def options(
     """Options of every command."""
 
 
+for command in (fit, predict, evaluate, plot, info, data):
+    app.command()(command)
+
+
 @app.command()
 def reproduce(
     name: Annotated[Name, typer.Argument(help="Which of the paper's experiments.")],
@@ -61,8 +67,8 @@ def reproduce(
     Runs that are there already are not done again, so a run that was stopped goes on where it was. Handwriting and the
     rotating digits download public data sets, or read them from the folder that ODEPROCESS_DATA names.
     """
-    with _user_errors():
-        _prepare(device)
+    with user_errors():
+        prepare(device)
         from .experiments.page import write_page
         from .experiments.reproduce import chosen, only as part, reproduce, total_work
         from .experiments.scoreboard import write_scoreboard
@@ -87,40 +93,13 @@ def report(
     to: Annotated[Path | None, typer.Option(help="Where the page and its pictures go; by default there.")] = None,
 ) -> None:
     """Write the page and draw the pictures from what has been run."""
-    with _user_errors():
-        _prepare("cpu")
+    with user_errors():
+        prepare("cpu")
         from .experiments.page import write_page
         from .experiments.scoreboard import write_scoreboard
 
         written = [write_page(folder, to or folder), write_scoreboard(folder, to or folder)]
         typer.echo(f"Wrote {' and '.join(str(page) for page in written if page)}.")
-
-
-def _prepare(device: str) -> None:
-    """Before JAX is imported: which device it uses, and where it keeps what it compiled."""
-    if device != "auto":
-        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda"}[device]
-    cache = Path(os.environ.get("ODEPROCESS_CACHE") or Path.home() / ".cache" / "odeprocess") / "jax"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
-    import jax
-
-    try:
-        jax.devices()
-    except (RuntimeError, AssertionError):  # JAX asserts where no platform is left
-        raise ValueError(
-            f"No {device.upper()} can be used: JAX found none. Use --device auto; for GPUs install 'odeprocess[cuda]'."
-        ) from None
-
-
-@contextmanager
-def _user_errors() -> Iterator[None]:
-    """What a user can mend is one message and exit code 2; anything else keeps its traceback."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 @contextmanager

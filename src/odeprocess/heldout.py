@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import beliefs, checks
-from .calibration import COUNTS, Calibration, Places, fitted_misfit
+from .calibration import COUNTS, Calibration, Misses, Places, fitted_misfit
 from .posterior import Posterior
 from .refine import Misfit
 from .scaling import series_origins
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MANY, FEW = 20, 16  # given so many observations posteriors take long, and a few series say enough
 
 
-def learned(model: "Model", series: Series, *, refined: bool, key: Any, draws: int) -> Calibration:
-    """The calibration of a model's refined posteriors, or of the encoder's own, on held-out series."""
+def misses_on(model: "Model", series: Series, *, refined: bool, key: Any, draws: int) -> Misses:
+    """How far off a model's refined posteriors, or the encoder's own, are on held-out series."""
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     horizon = float((t[observed].max() - t[observed].min()) or 1.0)
     ask = Questions(model, key, draws, refined)
@@ -34,7 +34,7 @@ def learned(model: "Model", series: Series, *, refined: bool, key: Any, draws: i
     checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
     counts = np.concatenate([np.full(len(misses), count) for count, _, _, misses, _ in evidence])
     _, gaps, beyond, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
-    return Calibration.fit(counts, Places(gaps, beyond), misses, who, horizon, bare.misfit)
+    return Misses(counts, Places(gaps, beyond), misses, who, horizon, bare.misfit)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from . import checks, engine, folders
-from .calibration import Calibration
-from .heldout import learned
+from .calibration import Calibration, Misses
+from .heldout import misses_on
 from .posterior import Posterior
 from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
 from .record import new_record
@@ -88,10 +88,17 @@ class Model:
             key: of the draws and of which points are given.
             draws: draws for each prediction.
         """
-        checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
+        return self.with_calibration(self.misses(series, refined=refined, key=key, draws=draws), refined=refined)
+
+    def with_calibration(self, misses: Misses, *, refined: bool = True) -> "Model":
+        """The model with the spread of its predictions put right by known misses: its own, or those of models like it."""
         name = "refined" if refined else "amortised"
-        found = learned(self, series, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
-        return dataclasses.replace(self, calibrations={**self.calibrations, name: found})
+        return dataclasses.replace(self, calibrations={**self.calibrations, name: Calibration.fit(misses)})
+
+    def misses(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> Misses:
+        """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
+        checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
+        return misses_on(self, series, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""

@@ -1,5 +1,6 @@
 """Pictures of posteriors (needs the `plots` extra)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from .posterior import Posterior
 try:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 except ImportError as error:
     raise ImportError("Pictures need matplotlib: pip install 'odeprocess[plots]'.") from error
 
@@ -71,3 +73,41 @@ def plot_posterior(
     ax.spines[["top", "right"]].set_visible(False)
     ax.set(xlim=(t.min(), t.max()), xlabel="time")
     return ax
+
+
+def plot_table(predicted: Any, observed: Any, series: str, time: str, values: Sequence[str]) -> Figure:
+    """Draws predictions of a `Forecaster`: a row of panels for each variable, a panel for each series.
+
+    Arguments:
+        predicted: a long Arrow table of predictions, with columns `variable`, `mean`, `q0.05` and `q0.95`.
+        observed: an Arrow table of the rows that were given.
+        series: the column of both that names the series.
+        time: the column of both that holds the times.
+        values: the columns of `observed` that hold what was measured.
+    """
+    names = predicted.column(series).unique().to_pylist()
+    wide = min(len(names), 3)
+    deep = -(-len(names) // wide)
+    shape = {"nrows": deep * len(values), "ncols": wide, "squeeze": False, "sharex": True, "layout": "constrained"}
+    figure, axes = plt.subplots(figsize=(1 + 3.2 * wide, 0.6 + 2.2 * deep * len(values)), **shape)
+    who, what = (np.array(predicted.column(name).to_pylist(), object) for name in (series, "variable"))
+    given, lines = np.array(observed.column(series).to_pylist(), object), {}
+    for name in (time, "mean", "q0.05", "q0.95"):
+        lines[name] = predicted.column(name).to_numpy()
+    for j, value in enumerate(values):
+        for i, name in enumerate(names):
+            ax, here = axes[j * deep + i // wide, i % wide], (who == name) & (what == value)
+            t, mean, low, high = (lines[k][here] for k in (time, "mean", "q0.05", "q0.95"))
+            order = np.argsort(t)
+            ax.fill_between(t[order], low[order], high[order], color=COLOURS[j % 5], alpha=0.16, linewidth=0)
+            ax.plot(t[order], mean[order], color=COLOURS[j % 5], linewidth=2.0)
+            rows = given == name
+            ax.plot(observed.column(time).to_numpy()[rows], observed.column(value).to_numpy()[rows], "o", color=INK, markersize=4)
+            ax.set_title(f"{name}", fontsize=9)
+            ax.spines[["top", "right"]].set_visible(False)
+        axes[j * deep, 0].set_ylabel(value)
+    for ax in axes.flat:
+        ax.set_visible(bool(ax.lines))
+    for ax in axes[-1]:
+        ax.set_xlabel(time)
+    return figure

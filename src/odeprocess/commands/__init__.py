@@ -1,0 +1,1 @@
+"""The commands about tables: they parse, call and print."""

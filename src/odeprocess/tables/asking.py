@@ -1,0 +1,121 @@
+"""Questions to a model about many series: chunk by chunk, so that memory stays bounded."""
+
+import dataclasses
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from .. import checks
+from ..model import Model
+from ..posterior import Posterior
+from ..series import bucket
+from .clock import UNITS
+from .layout import Layout
+from .long import Long
+from .reading import read
+
+SERIES_AT_ONCE = 256
+NUMBERS_AT_ONCE = 20_000_000  # decoded at once: series × draws × times × channels
+
+
+@dataclasses.dataclass(frozen=True)
+class Asker:
+    """Who asks, and how.
+
+    Attributes:
+        model: who is asked.
+        draws: that describe each posterior.
+        refine: whether posteriors are worked out on the observations, or are the encoder's guess.
+        seed: of the draws; those of a series depend on it and on the series' name, never on who else is in the table.
+    """
+
+    model: Model
+    draws: int
+    refine: bool
+    seed: int
+
+    def posterior(self, long: Long, index: np.ndarray, picked: list[np.ndarray]) -> Posterior:
+        """The posterior of some series, given the rows `picked` of each."""
+        t, y = long.gather(picked)
+        posterior = self.model.condition(t, y, key=jr.key(self.seed), static=long.static[index], draws=self.draws)
+        posterior = dataclasses.replace(posterior, keys=_keys(self.seed, [long.name(i) for i in index]))
+        return posterior.refine() if self.refine else posterior
+
+    def chunks(
+        self, long: Long, index: np.ndarray, given: list[np.ndarray], times: list[np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, Posterior, np.ndarray]]:
+        """Parts of the series, with their posteriors and padded times.
+
+        Arguments:
+            long: the table.
+            index: series to ask about.
+            given: the rows of each of them that are given.
+            times: the times that are asked about, for each of them.
+
+        Yields:
+            Places in `index`, the posterior of those series, and their times `[series, m]`. The posterior may have more
+            series than were asked about: their number is padded, so that a few compilations serve all tables.
+        """
+        sizes = np.array([[bucket(len(rows), 16), bucket(len(t), 8)] for rows, t in zip(given, times, strict=True)])
+        for same in _alike(sizes):
+            m = max(1, int(max(len(times[i]) for i in same)))
+            channels = self.model.spec.channels or 1
+            at_once = int(np.clip(NUMBERS_AT_ONCE // (self.draws * m * channels), 1, SERIES_AT_ONCE))
+            for part in np.array_split(same, -(-len(same) // at_once)):
+                padded = np.resize(part, min(bucket(len(part)), at_once)) if len(part) > 1 else part
+                posterior = self.posterior(long, index[padded], [given[i] for i in padded])
+                asked = np.stack(
+                    [np.pad(times[i], (0, m - len(times[i])), mode="edge" if len(times[i]) else "constant") for i in padded]
+                )
+                yield part, posterior, asked
+
+
+def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") -> list[np.ndarray]:
+    """The times that a user asks about, for each series, counted from its origin.
+
+    Arguments:
+        times: numbers from each series' origin; dates, or spans of time; or a table with columns of series and time.
+        long: the series.
+        layout: how tables are read.
+        separator: of a CSV file.
+    """
+    if isinstance(times, str) or hasattr(times, "__fspath__") or hasattr(times, "columns"):
+        return layout.read_times(read(times, separator=separator), long)
+    clock, array = layout.clock, np.atleast_1d(np.asarray(times))
+    if array.dtype.kind not in "mM":
+        array = np.asarray(checks.as_array("times", array))
+        checks.require(array.ndim == 1, f"`times` has shape {array.shape}; expected a list of numbers, or a table.")
+        checks.finite_times("times", array)
+        return [array] * len(long)
+    checks.require(clock.kind == "date", f"`times` holds dates, but column `{layout.columns.time}` holds numbers.")
+    if array.dtype.kind == "m":
+        return [array / np.timedelta64(1, "us") / UNITS[clock.unit or "seconds"]] * len(long)
+    checks.require(clock.zone is None, "`times` holds dates without a time zone, but the table has one: pass a table of times.")
+    raw = array.astype("datetime64[us]").astype(np.int64)
+    return [clock.relative(raw, origin) for origin in long.origins]
+
+
+def _alike(sizes: np.ndarray) -> list[np.ndarray]:
+    """Groups of series whose padded sizes are the same, so that one long series does not pad them all."""
+    _, group = np.unique(sizes, axis=0, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+
+
+def _keys(seed: int, names: list[Any]) -> Any:
+    return _folded(jr.key(seed), jnp.asarray(np.array([mark(name) for name in names], np.uint32)))
+
+
+def mark(name: Any) -> int:
+    """A number that stands for a series' name, the same in every run."""
+    return zlib.crc32(str(name).encode())
+
+
+@jax.jit
+def _folded(key: Any, marks: Any) -> Any:
+    return jax.vmap(lambda mark: jr.fold_in(key, mark))(marks)

@@ -1,0 +1,192 @@
+"""The layout: how tables are read for one model, learned from the training table and kept with the model."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from .checking import Places, numbers, sensible_times, sensible_values
+from .clock import Clock
+from .columns import Columns
+from .covariates import Covariate
+from .long import Long, NamesByRow, series_of
+from .reading import Table
+from .transforms import NAMES, Transform, choose
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How tables are read.
+
+    Attributes:
+        columns: which column is what.
+        clock: how times are read.
+        transforms: of each value column.
+        covariates: how static columns become numbers.
+        ties: whether two rows of one series may have the same time: `"refuse"` or `"keep"`.
+        horizon: the first and the last time of training, from the origins.
+    """
+
+    columns: Columns
+    clock: Clock
+    transforms: tuple[Transform, ...]
+    covariates: tuple[Covariate, ...]
+    ties: str = "refuse"
+    horizon: tuple[float, float] = (0.0, 1.0)
+
+    @classmethod
+    def learn(
+        cls,
+        table: Table,
+        columns: Columns,
+        *,
+        transform: Any = None,
+        categories: Any = (),
+        ties: str = "refuse",
+        min_points: int = 2,
+    ) -> tuple["Layout", Long, list[str]]:
+        """From a training table: the layout, its rows, and what was chosen, in sentences."""
+        unknown = set(categories) - set(columns.static)
+        checks.require(not unknown, f"`categories` names {sorted(unknown)}, which are not among the static columns.")
+        checks.choice("ties", ties, ("refuse", "keep"))
+        covariates = tuple(Covariate.learn(table, name, category=name in categories) for name in columns.static)
+        plain = (Transform(),) * len(columns.values)
+        long = cls(columns, Clock.of(table, columns.time), plain, covariates, ties).read(table)
+        for j, name in enumerate(columns.values):
+            sensible_values(long.table_rows(long.values[:, j]), name, long.places)
+        _refuse_thin_series(long, columns, min_points)
+        transforms, said = [], []
+        for j, name in enumerate(columns.values):
+            found, why = choose(long.values[:, j], _transform_of(transform, name, columns))
+            transforms.append(found)
+            said.append(f"`{name}` {why}: {_spoken(found)}.")
+        clock = Clock.of(table, columns.time).settled(long.t, long.origins, long.starts)
+        if clock.unit:
+            said.append(f"Time is counted in {clock.unit}.")
+        layout = cls(columns, clock, tuple(transforms), covariates, ties)
+        long = layout.read(table)
+        sensible_times(long.table_rows(long.t), columns.time, long.places)
+        return dataclasses.replace(layout, horizon=(float(long.t.min()), float(long.t.max()))), long, said
+
+    def read(self, table: Table) -> Long:
+        """The rows of a table that holds observations."""
+        columns = self.columns
+        columns.check(table)
+        names, codes = series_of(table, columns.series)
+        places = Places(table, NamesByRow(names, codes))
+        raw = self.clock.read(table, columns.time, places)
+        y = np.stack([numbers(table, name, places) for name in columns.values], -1)
+        order = np.lexsort((raw, codes))
+        starts = np.searchsorted(codes[order], np.arange(len(names) + 1))
+        if self.ties == "refuse":
+            _refuse_ties(codes[order], raw[order], order, columns.time, places)
+        first = order[starts[:-1]]
+        origins = self._origins(table, raw, first, codes, places)
+        static = [each.encode(table, first, codes, places) for each in self.covariates]
+        x = np.stack([self._forward(j, y[:, j], places) for j in range(len(columns.values))], -1)
+        t = self.clock.relative(raw, origins[codes])
+        joined = np.concatenate(static, 1) if static else np.zeros((len(names), 0))
+        return Long(table, order, names, codes, starts, t[order], x[order], y[order], joined, origins)
+
+    def read_times(self, table: Table, long: Long) -> list[np.ndarray]:
+        """The times that a table asks about, for each series of `long`, counted from its origin.
+
+        Raises:
+            ValueError: where it names a series that `long` does not have.
+        """
+        dataclasses.replace(self.columns, values=(), static=(), origin="first").check(table)
+        names, codes = series_of(table, self.columns.series)
+        places = Places(table, NamesByRow(names, codes))
+        raw = self.clock.read(table, self.columns.time, places)
+        known = {long.names[i].as_py(): i for i in range(len(long))}
+        place = np.array([known.get(name, -1) for name in names.to_pylist()])[codes]
+        message = "the series is not in the table of observations. To predict without any, add a row with empty values."
+        places.refuse(place < 0, self.columns.series, message)
+        order = np.argsort(place, kind="stable")
+        relative = self.clock.relative(raw, long.origins[place])[order]
+        return np.split(relative, np.searchsorted(place[order], np.arange(1, len(long))))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Layout":
+        """The inverse of `to_json`."""
+
+        def frozen(x: dict[str, Any]) -> dict[str, Any]:
+            return {k: tuple(v) if isinstance(v, list) else v for k, v in x.items()}
+
+        transforms = tuple(Transform(**x) for x in fields["transforms"])
+        covariates = tuple(Covariate(**frozen(x)) for x in fields["covariates"])
+        columns, clock = Columns(**frozen(fields["columns"])), Clock(**fields["clock"])
+        return cls(columns, clock, transforms, covariates, fields["ties"], tuple(fields["horizon"]))
+
+    def _origins(self, table: Table, raw: np.ndarray, first: np.ndarray, codes: np.ndarray, places: Places) -> np.ndarray:
+        origin = self.columns.origin
+        if origin == "first":
+            return raw[first]
+        if origin == "absolute":
+            return np.full(len(first), self.clock.zero, raw.dtype)
+        found = self.clock.read(table, origin, places)
+        message = "the origin changes within the series; expected one for each series."
+        places.refuse(found != found[first][codes], origin, message)
+        return found[first]
+
+    def _forward(self, j: int, y: np.ndarray, places: Places) -> np.ndarray:
+        transform = self.transforms[j]
+        if transform.name != "identity":
+            least = "above" if transform.name == "log" else "of at least"
+            places.refuse(
+                y <= 0 if transform.name == "log" else y < 0,
+                self.columns.values[j],
+                f"the model was fitted on values {least} 0. Fit it with transform='identity' if others can be.",
+            )
+        return transform.forward(y)
+
+
+def _refuse_ties(codes: np.ndarray, raw: np.ndarray, order: np.ndarray, column: str, places: Places) -> None:
+    same = np.flatnonzero((np.diff(codes) == 0) & (np.diff(raw) == 0))
+    if len(same):
+        one, other = sorted((order[same[0]], order[same[0] + 1]))
+        raise ValueError(
+            f"{places.at(column, other)}: the series has this time already in {places.table.row(one)}"
+            + (f" ({len(same)} such rows in all)" if len(same) > 1 else "")
+            + ". Drop one or average them; true repeats are kept with ties='keep' (--ties keep)."
+        )
+
+
+def _refuse_thin_series(long: Long, columns: Columns, min_points: int) -> None:
+    """Series that nothing can be learned from, and tables that hold one series only."""
+    listed, counts = " or ".join(f"`{name}`" for name in columns.values), np.array([len(rows) for rows in long.observed])
+    firsts = long.rows[long.starts[:-1]]
+    for i in np.flatnonzero(counts == 0)[:1]:
+        raise ValueError(f"{long.places.at(listed.strip('`'), firsts[i])}: the series has no value at all. Leave it out.")
+    for i in np.flatnonzero(counts < min_points)[:1]:
+        raise ValueError(
+            f"{long.places.at(listed.strip('`'), firsts[i])}: the series has {counts[i]} row(s) with a value; expected "
+            f"{min_points} or more ({(counts < min_points).sum()} such series). Leave them out, or set min_points={counts.min()} "
+            f"(--min-points {counts.min()})."
+        )
+    checks.require(
+        len(long) > 1,
+        f"{long.places.at(columns.series, firsts[0])}: this is the only series. Many teach what one may do: expected two "
+        "or more, and five are better.",
+    )
+
+
+def _transform_of(transform: Any, column: str, columns: Columns) -> Any:
+    """The user's word for one column: `None`, a name for all, or names by column."""
+    if not isinstance(transform, dict):
+        checks.choice("transform", transform, (None, *NAMES))
+        return transform
+    unknown = set(transform) - set(columns.values)
+    checks.require(not unknown, f"`transform` names {sorted(unknown)}, which are not among the values {list(columns.values)}.")
+    return transform.get(column)
+
+
+def _spoken(transform: Transform) -> str:
+    if transform.name == "identity":
+        return "taken as it is"
+    return f"logarithms{' of 1 + it' if transform.name == 'log1p' else ''}, so that intervals stay above zero"

@@ -1,0 +1,144 @@
+"""A checked table as arrays: its rows sorted by series and time, in the model's units."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..series import Series, bucket, pack
+from .checking import Places
+from .reading import Table
+
+MOST_PADDED = 4_000_000  # points of all training series together, padding included
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Long:
+    """The rows of a table.
+
+    Attributes:
+        table: where they came from.
+        rows: the row of the table behind each row here.
+        names: of the series, an Arrow array in sorted order.
+        codes: the series of each row of the table.
+        starts: where the rows of each series begin, `[series + 1]`.
+        t: times from the origin, `[rows]`.
+        y: transformed values, NaN where missing, `[rows, channels]`.
+        values: the same in the user's units.
+        static: covariates, `[series, k]`.
+        origins: where each series' time begins, as the table has it, `[series]`.
+    """
+
+    table: Table
+    rows: np.ndarray
+    names: Any
+    codes: np.ndarray
+    starts: np.ndarray
+    t: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+    static: np.ndarray
+    origins: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def name(self, i: Any) -> Any:
+        """What series `i` is called."""
+        return self.names[int(i)].as_py()
+
+    @property
+    def places(self) -> Places:
+        """Names places of the table in messages."""
+        return Places(self.table, NamesByRow(self.names, self.codes))
+
+    @property
+    def appearance(self) -> np.ndarray:
+        """The series in the order in which the table first names them."""
+        return np.argsort(np.minimum.reduceat(self.rows, self.starts[:-1]))
+
+    @functools.cached_property
+    def observed(self) -> list[np.ndarray]:
+        """The rows of each series that hold a value."""
+        kept = np.flatnonzero(np.isfinite(self.y).any(-1))
+        return np.split(kept, np.searchsorted(kept, self.starts[1:-1]))
+
+    def table_rows(self, values: np.ndarray) -> np.ndarray:
+        """Numbers by row here, in the order of the table."""
+        found = np.empty_like(values)
+        found[self.rows] = values
+        return found
+
+    def gather(self, picked: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Times and values of given rows, an array of them for each series, padded to a bucket with NaN."""
+        length = bucket(max((len(rows) for rows in picked), default=0))
+        t, y = np.zeros((len(picked), length)), np.full((len(picked), length, self.y.shape[1]), np.nan)
+        for i, rows in enumerate(picked):
+            if len(rows):
+                t[i], t[i, : len(rows)], y[i, : len(rows)] = self.t[rows[0]], self.t[rows], self.y[rows]
+        return t, y
+
+    def find(self, names: Sequence[Any]) -> np.ndarray:
+        """The series of these names; a name's text will do.
+
+        Raises:
+            ValueError: where the table has no such series.
+        """
+        known = {str(name): i for i, name in enumerate(self.names.to_pylist())}
+        unknown = [name for name in names if str(name) not in known]
+        checks.require(
+            not unknown,
+            f"{self.table.source} has no series {', '.join(map(repr, unknown[:3]))}; it has {', '.join(list(known)[:8])}"
+            + (", …." if len(known) > 8 else "."),
+        )
+        return np.array([known[str(name)] for name in names])
+
+    def part(self, index: np.ndarray) -> "Long":
+        """Some of the series, in the order given."""
+        rows = [np.arange(int(self.starts[i]), int(self.starts[i + 1])) for i in index]
+        inside, starts = np.concatenate(rows), np.cumsum([0] + [len(each) for each in rows])
+        fields = {name: getattr(self, name)[inside] for name in ("t", "y", "values", "rows")}
+        return dataclasses.replace(
+            self, **fields, starts=starts, names=self.names.take(index), static=self.static[index], origins=self.origins[index]
+        )
+
+    def series(self, index: np.ndarray) -> Series:
+        """Some series, to train on; where lengths vary so much that padding would explode, the longest are thinned at random."""
+        picked = [self.observed[i] for i in index]
+        lengths = np.array([len(rows) for rows in picked])
+        most = max(int(np.quantile(lengths, 0.9)), MOST_PADDED // len(picked), 1)
+        rng = np.random.default_rng(0)
+        picked = [rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False)) for rows in picked]
+        t, y = self.gather(picked)
+        longest = min(int(lengths.max()), most)
+        return pack(t[:, :longest], y[:, :longest], self.static[index])
+
+
+class NamesByRow:
+    """The series of each row, looked up only where a message needs it."""
+
+    def __init__(self, names: Any, codes: np.ndarray):
+        self.names, self.codes = names, codes
+
+    def __getitem__(self, row: int) -> Any:
+        return self.names[int(self.codes[row])].as_py()
+
+
+def series_of(table: Table, column: str) -> tuple[Any, np.ndarray]:
+    """The names of the series, sorted, and which one each row belongs to."""
+    import pyarrow as pa
+
+    cells = table.column(column)
+    missing = np.asarray(cells.is_null())
+    if pa.types.is_floating(cells.type):
+        missing = missing | np.isnan(cells.fill_null(np.nan).to_numpy(zero_copy_only=False))
+    Places(table).refuse(missing, column, "the row does not say which series it belongs to; fill it in or leave the row out.")
+    found = cells.dictionary_encode()
+    names = found.dictionary.to_pylist()
+    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return found.dictionary.take(pa.array(order)), rank[found.indices.to_numpy(zero_copy_only=False)]
