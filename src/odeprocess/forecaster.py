@@ -112,7 +112,9 @@ class Forecaster(AbstractEstimator):
             static: columns that do not change within a series: numbers, or text for categories.
             categories: those of them that are categories although they are numbers.
             origin: where a series' time begins: at its `"first"` row; nowhere, `"absolute"`; or in a column.
-            progress, checkpoint, resume: as in `odeprocess.fit`.
+            progress: as in `odeprocess.fit`.
+            checkpoint: as in `odeprocess.fit`.
+            resume: as in `odeprocess.fit`.
         """
         checks.positive("draws", self.draws, integer=True)
         checks.positive("min_points", self.min_points, integer=True)
@@ -128,9 +130,8 @@ class Forecaster(AbstractEstimator):
             print("\n".join(notes))
         show = self.verbose if progress is None else progress
         kept = None if checkpoint is None else Path(checkpoint)
-        self.model_ = train(
-            long, choices, seed=self.seed, draws=self.draws, progress=show, checkpoint=kept, resume=resume and kept is not None
-        )
+        run = {"seed": self.seed, "draws": self.draws, "checkpoint": kept, "resume": resume}
+        self.model_ = train(long, choices, progress=show, **run)
         self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
         return self
 

@@ -37,9 +37,7 @@ def fit(
     draws: Annotated[int, typer.Option(help="Draws that describe each posterior.")] = 64,
     separator: Separator = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a run with the same data and options was killed.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run with the same options was killed.")] = False,
     device: Device = "auto",
     config: Config = None,
     as_json: Json = False,
@@ -50,7 +48,7 @@ def fit(
         checkpoint = out.with_name(f"{out.name}.checkpoint")
         if checkpoint.exists() and not resume:
             raise ValueError(
-                f"{checkpoint} holds a run that was stopped. Go on with --resume and the options it had; or remove it to begin anew."
+                f"{checkpoint} holds a run that was stopped. Go on with --resume and its options, or remove it to begin anew."
             )
         prepare(device)
         from ..forecaster import Forecaster
