@@ -123,7 +123,7 @@ def _against(results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
         for rival in ("gp-series", "gp-shared"):
             if rival not in scores or "default" not in scores:
                 continue
-            for cell in scores[rival][0]:
+            for cell in [c for c in scores["default"][0] if c in scores[rival][0]]:
                 split, context = cell.split()
                 for metric in ("mse", "log_likelihood"):
                     theirs = np.asarray(scores[rival][0][cell][metric])

@@ -132,5 +132,5 @@ def _picture(scores: Scores, path: Path) -> None:
     for axis in axes[:, 0]:
         axis.set_ylabel("squared error")
     axes[0, 0].legend(fontsize=7)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=80)
     plt.close(figure)

@@ -12,10 +12,21 @@ from ..folders import replace_file
 from ..version import __version__
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Writes a JSON file in one step; what is not a finite number becomes null."""
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Writes a JSON file in one step, a row a line; what is not a finite number becomes null."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, (json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    fields = [f"{_line(key)}: {_lines(value)}" for key, value in _finite(content).items()]
+    replace_file(path, ("{\n" + ",\n".join(fields) + "\n}\n").encode())
+
+
+def _lines(value: Any) -> str:
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return _line(value)
+    return "[\n" + ",\n".join(f" {_line(row)}" for row in value) + "\n]"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def read_json(path: Path) -> Any | None:
