@@ -28,6 +28,16 @@ CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
     "ndp, adaptive": small("ndp", solver=odp.Adaptive()),
     "image-ndp": small("image-ndp", missing=True),
 }
+# Every part and every option at least once, for laws that take long to compile; `test_laws` proves it.
+EACH_PART = [
+    "np",
+    "nd2p-l",
+    "ndp-skip",
+    "image-ndp",
+    "ndp, first observation",
+    "ndp, fixed noise",
+    "ndp, adaptive",
+]
 ODE_CASES = {name: spec for name, spec in CASES.items() if spec.dynamics != "none"}
 
 

@@ -23,7 +23,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 hypothesis.settings.register_profile(
-    "odeprocess", deadline=None, max_examples=12, derandomize=bool(os.environ.get("CI")), database=None
+    "odeprocess", deadline=None, max_examples=8, derandomize=bool(os.environ.get("CI")), database=None
 )
 hypothesis.settings.load_profile("odeprocess")
 

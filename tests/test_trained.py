@@ -13,9 +13,10 @@ TEST = jax.device_get(SINES.series(20, key=jr.key(5)))
 CONTEXT = np.random.default_rng(0).permutation(100)[:10]
 
 
-@pytest.fixture(scope="module", params=["ndp", "nd2p-l"])
-def trained(request):
-    return SINES.fit(request.param, SINES.series(SINES.train, key=jr.key(0))).model
+@pytest.fixture(scope="module")
+def trained():
+    """The variant whose solver errs most."""
+    return SINES.fit("nd2p-l", SINES.series(SINES.train, key=jr.key(0))).model
 
 
 def posterior(model):
