@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import odeprocess as odp
+from cases import untrained
 
 pytestmark = pytest.mark.slow
 SINES = odp.experiments.protocol("sines")
@@ -41,7 +42,6 @@ def test_ten_observations_beat_the_mean_by_far(trained):
 
 
 def test_solver_error_needs_a_solver():
-    series = odp.data.lines.sample(4, key=jr.key(0))
-    model = odp.fit("np", series, options=odp.FitOptions(epochs=1)).model
+    model = untrained(odp.variant("np"), odp.data.lines.sample(4, key=jr.key(0)))
     with pytest.raises(ValueError, match="no dynamics"):
         odp.solver_error(model.condition([1.0], [0.0], key=jr.key(0)), [1.0])

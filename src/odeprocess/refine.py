@@ -107,7 +107,7 @@ def solve(
         z: where to begin.
         data: values of the observations.
         centre: where the prior pulls to, whitened.
-        steps: number of double steps.
+        steps: number of double steps, one or more.
         rescue: where to go on from, half way, if the cost is still above the rescue's own.
     """
     size = z.shape[0]
@@ -119,7 +119,7 @@ def solve(
     def step(carry, number):
         z, cost, damping = carry
         if rescue is not None:
-            half = number == steps // 2
+            half = number == max(1, steps // 2)
             z = jnp.where(half & (cost > rescue.cost), rescue.z, z)
             damping = jnp.where(half, FIRST_DAMPING, damping)
         value, slopes = linearised(problem, z, data, centre)
@@ -138,7 +138,7 @@ def solve(
         kept = (jnp.where(better, new.z, z), jnp.where(better, new.cost, cost))
         return (*kept, jnp.where(better, EASED, TIGHTENED) * damping), None
 
-    start = (z, squares(problem.residuals(z, data, centre)), jnp.asarray(FIRST_DAMPING, z.dtype))
+    start = (z, jnp.asarray(jnp.inf, z.dtype), jnp.asarray(FIRST_DAMPING, z.dtype))  # the first step finds the cost
     (z, cost, _), _ = jax.lax.scan(step, start, jnp.arange(steps))
     return Solution(z, cost)
 
