@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import odeprocess as odp
-from cases import model, process, random_series, small
+from cases import model, process, random_series
 from odeprocess.calibration import Calibration
 from odeprocess.distributions import Normal
 from odeprocess.objectives import OBJECTIVES, renyi
@@ -156,7 +156,7 @@ def test_bounds_fall_with_their_order_and_end_at_the_elbo():
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
 def test_every_objective_trains(objective):
     series = odp.data.lines.sample(8, key=jr.key(0))
-    spec = small(LINEAR, channels=None, static_dim=None, missing=None, t0=None, horizon=None)
+    spec = odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6, prior="learned")
     polish = 2 if objective == "generative" else 0
     options = odp.FitOptions(epochs=2, objective=objective, samples=4, batch_size=8, polish=polish)
     fitted = odp.fit(spec, series, options=options)
