@@ -10,10 +10,11 @@ import numpy as np
 import odeprocess as odp
 
 LENGTH = 8
+SOLVER = odp.Grid(steps=4, order=2)  # few stages: most of a test's time goes into compiling them
 
 
 def small(name: str, **changes: Any) -> odp.Spec:
-    fixed = {"channels": 2, "static_dim": 1, "missing": False, "t0": 0.0, "horizon": 1.0, "solver": odp.Grid(steps=4)}
+    fixed = {"channels": 2, "static_dim": 1, "missing": False, "t0": 0.0, "horizon": 1.0, "solver": SOLVER}
     sizes = {"r_dim": 6, "z_dim": 6, "l_dim": 6 if name.startswith("np") else 4, "h_dim": 8}
     images = {"image": (16, 16), "channels": 256} if name.startswith("image") else {}
     return odp.variant(name, **{**fixed, **sizes, **images, **changes})
@@ -26,8 +27,19 @@ CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
     "ndp, shared noise": small("ndp", noise="shared"),
     "ndp, fixed noise": small("ndp", noise="fixed", noise_std=0.2),
     "ndp, adaptive": small("ndp", solver=odp.Adaptive()),
+    "ndp, order 5": small("ndp", solver=odp.Grid(steps=4)),
     "image-ndp": small("image-ndp", missing=True),
 }
+# Every part and every option at least once, for laws that take long to compile; `test_laws` proves it.
+EACH_PART = [
+    "np",
+    "nd2p-l",
+    "ndp-skip",
+    "image-ndp",
+    "ndp, first observation",
+    "ndp, fixed noise",
+    "ndp, adaptive",
+]
 ODE_CASES = {name: spec for name, spec in CASES.items() if spec.dynamics != "none"}
 
 
@@ -41,6 +53,13 @@ def model(name: str) -> odp.Model:
     spec = CASES[name]
     assert spec.channels is not None
     return odp.Model(process(name), spec, odp.Scaling.identity(spec.channels, 1))
+
+
+def untrained(spec: odp.Spec, series: odp.Series) -> odp.Model:
+    """A model such as `fit` begins with: for tests of everything but what was learned, without the time to compile a fit."""
+    scaling = odp.Scaling.fit(series)
+    spec = spec.resolve(scaling.apply(series))
+    return odp.Model(spec.build(key=jr.key(0)), spec, scaling)
 
 
 def random_series(seed: int, count: int, *, partial: bool = False, channels: int = 2) -> odp.Series:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import odeprocess as odp
+from cases import untrained
 from odeprocess import engine
 
 KEY, NAN, INF = jr.key(0), float("nan"), float("inf")
@@ -76,7 +77,7 @@ def test_static_covariates_and_missing_channels_are_checked(two_channel_model, s
         two_channel_model.condition(t, y, key=KEY)
     with pytest.raises(ValueError, match="NaN or infinite values; fill them in"):
         two_channel_model.condition(t, y, key=KEY, static=[1.0, NAN])
-    complete = odp.fit("np", odp.data.lotka_volterra.sample(4, key=KEY), options=odp.FitOptions(epochs=1, batch_size=4)).model
+    complete = untrained(odp.variant("np"), odp.data.lotka_volterra.sample(4, key=KEY))
     with pytest.raises(ValueError, match=r"lacks a channel at index 1,.*missing=True"):
         complete.condition(t, [[1.0, 0.5], [NAN, 0.6]], key=KEY)
     with pytest.raises(ValueError, match="Leave `static` out"):

@@ -16,7 +16,7 @@ KEY = jr.key(0)
 @pytest.fixture
 def fresh_model(sines_model):
     """A model that no other test has compiled anything for."""
-    return sines_model.with_solver(odp.Grid(steps=7))
+    return sines_model.with_solver(odp.Grid(steps=7, order=2))
 
 
 def compilations(function, calls):
@@ -59,7 +59,7 @@ def test_queries_compile_once_for_each_bucket_of_times(fresh_model):
 
 def test_fits_with_the_same_shapes_share_their_compilation():
     series = odp.data.sines.sample(10, key=KEY)
-    spec = odp.variant("ndp", r_dim=5, z_dim=5, l_dim=2, h_dim=5, solver=odp.Grid(steps=3))
+    spec = odp.variant("ndp", r_dim=5, z_dim=5, l_dim=2, h_dim=5, solver=odp.Grid(steps=3, order=2))
     options = odp.FitOptions(epochs=2, batch_size=5)
     calls = [lambda seed=seed: odp.fit(spec, series, options=options, seeds=seed) for seed in range(3)]
     assert compilations(epoch.run_epoch, calls) == 1

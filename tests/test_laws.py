@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import odeprocess as odp
-from cases import CASES, LENGTH, ODE_CASES, infer, model, path, predict, process, random_series, reordered
+from cases import CASES, EACH_PART, LENGTH, ODE_CASES, infer, model, path, predict, process, random_series, reordered
 from odeprocess.process import Extent
 from odeprocess.tasks import Task
 
@@ -21,7 +21,7 @@ def over(cases):
     return pytest.mark.parametrize("case", marked)
 
 
-every_case, every_ode_case = over(CASES), over(ODE_CASES)
+every_case, every_ode_case, every_part = over(CASES), over(ODE_CASES), over(EACH_PART)
 seeds, counts = st.integers(0, 2**20), st.integers(0, LENGTH)
 ONE, TWO = Extent(0, 1), Extent(1, 2)
 
@@ -52,6 +52,14 @@ def draw(case: str, seed: int):
     return jr.normal(jr.key(seed), (CASES[case].z_dim,))
 
 
+def test_a_few_cases_hold_every_part_and_every_option():
+    def options(cases):
+        choices = ("dynamics", "readout", "missing", "initial", "likelihood", "noise", "latent_scale", "skip", "prior")
+        return {(name, getattr(CASES[c], name)) for name in choices for c in cases} | {type(CASES[c].solver) for c in cases}
+
+    assert options(EACH_PART) == options(CASES)
+
+
 @every_case
 @given(seed=seeds, count=counts)
 def test_belief_does_not_depend_on_the_order_of_the_context(case, seed, count):
@@ -68,7 +76,7 @@ def test_belief_is_finite_for_any_context_even_none(case, seed, count):
     assert np.isfinite(belief.loc).all() and (np.asarray(belief.scale) > 0).all()
 
 
-@every_case
+@every_part
 @given(seed=seeds, count=st.integers(1, LENGTH))
 def test_padding_changes_neither_the_objective_nor_its_gradient(case, seed, count):
     series = some(case, seed, count)
@@ -136,7 +144,7 @@ def test_the_state_at_t0_is_the_start(case):
     assert found.ok.all()
 
 
-@every_case
+@every_part
 def test_a_batch_is_a_loop(case):
     batch = [some(case, i, i) for i in range(4)]
     together = jax.vmap(process(case).infer)(jax.tree.map(lambda *x: jnp.stack(x), *batch))
@@ -144,7 +152,7 @@ def test_a_batch_is_a_loop(case):
         close(jax.tree.map(lambda x, i=i: x[i], together), infer(process(case), series))
 
 
-@every_case
+@every_part
 def test_compiled_and_plain_agree(case):
     t, z = random_series(0, LENGTH).t, draw(case, 0)
     close(process(case).predict(z, t, ONE), predict(process(case), z, t, ONE))
@@ -161,7 +169,7 @@ def test_kl_is_never_negative_and_zero_when_the_context_is_the_target(case, seed
     assert float(jnp.abs(same[1].kl(same[0])).max()) < 1e-5
 
 
-@every_case
+@every_part
 @given(seed=seeds, first=st.integers(0, 5), second=st.integers(0, 3))
 def test_update_is_conditioning_on_everything(case, seed, first, second):
     series = jax.device_get(some(case, seed, first + second))
@@ -187,7 +195,7 @@ def test_saved_and_loaded_models_predict_the_same_bits(case, tmp_path):
     np.testing.assert_array_equal(*answers)
 
 
-@every_case
+@every_part
 @given(seed=seeds)
 def test_joint_density_is_exchangeable_and_consistent(case, seed):
     series = jax.device_get(full(case, seed, LENGTH))

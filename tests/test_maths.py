@@ -67,7 +67,7 @@ def test_elbo_is_the_papers_worked_out_by_hand():
 
 
 def test_hidden_values_do_not_reach_the_context():
-    spec = odp.variant("ndp", r_dim=6, z_dim=6, l_dim=2, h_dim=8)
+    spec = odp.variant("ndp", r_dim=6, z_dim=6, l_dim=2, h_dim=8, solver=odp.Grid(order=2))
     series = odp.data.lotka_volterra.sample(4, key=jr.key(0))
     sampler = odp.TaskSampler(context=(3, 5), extra=(1, 5), split="channel", empty=0.0)
     model = odp.fit(spec, series, sampler=sampler, options=odp.FitOptions(epochs=1)).model

@@ -12,6 +12,7 @@ import scipy.stats
 from hypothesis import given, strategies as st
 
 import odeprocess as odp
+from cases import untrained
 
 KEY, TIMES = jr.key(5), np.linspace(-3, 3, 13)
 T, Y = np.array([0.5, -1.0, 2.0]), np.array([0.4, -0.7, 0.9])
@@ -185,7 +186,7 @@ def test_traced_values_leave_large_times_exact():
     stamps = 1.7e9 + np.sort(rng.uniform(0, 1000, (8, 12)), -1)
     series = odp.make_series(stamps, np.sin(stamps / 200))
     spec = odp.variant("ndp", r_dim=16, z_dim=12, l_dim=4, h_dim=16, noise_floor=0.02)
-    model = odp.fit(spec, series, options=odp.FitOptions(epochs=2)).model
+    model = untrained(spec, series)
     t, y = stamps[0, :3], np.array([0.1, 0.2, 0.3])
 
     def answer(y):
@@ -214,8 +215,7 @@ def test_gradients_of_every_summary_are_numeric_ones(double_model):
 
 def test_targets_may_lack_channels_whatever_the_encoder_takes():
     series = odp.data.lotka_volterra.sample(4, key=KEY)
-    model = odp.fit("np", series, options=odp.FitOptions(epochs=1, batch_size=4)).model
-    posterior = model.condition([0.1], [[1.0, 0.5]], key=KEY)
+    posterior = untrained(odp.variant("np"), series).condition([0.1], [[1.0, 0.5]], key=KEY)
     assert np.isfinite(posterior.log_prob([0.5], [[np.nan, 0.3]]))
     with pytest.raises(ValueError, match="lacks a channel"):
         posterior.log_prob([0.5], [[np.nan, 0.3]], method="importance")
@@ -251,7 +251,7 @@ def test_float64_when_jax_is_asked_for_it(sines_model, tmp_path):
         np.testing.assert_allclose(
             model.with_solver(odp.Grid(steps=160)).condition(T, Y, key=KEY).functions(4)(TIMES), fine, atol=1e-8
         )
-        trained = odp.fit("ndp-l", odp.data.lines.sample(8, key=KEY), options=odp.FitOptions(epochs=2, batch_size=8)).model
+        trained = odp.fit("np", odp.data.lines.sample(8, key=KEY), options=odp.FitOptions(epochs=2, batch_size=8)).model
         assert all(x.dtype == jnp.float64 for x in jax.tree.leaves(trained.process))
     np.testing.assert_allclose(posterior.belief.loc, sines_model.condition(T, Y, key=KEY).belief.loc, atol=1e-5)
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import odeprocess as odp
+from cases import SOLVER
 
-SPEC = odp.variant("ndp", r_dim=8, z_dim=6, l_dim=2, h_dim=8)
+SPEC = odp.variant("ndp", r_dim=8, z_dim=6, l_dim=2, h_dim=8, solver=SOLVER)
+PLAIN = odp.variant("np", r_dim=8, z_dim=6, l_dim=6, h_dim=8)  # compiles soonest, where the process does not matter
 SINES = odp.data.sines.sample(32, key=jr.key(0))
 OPTIONS = odp.FitOptions(epochs=4, batch_size=8, validation_draws=4)
 
@@ -33,13 +35,13 @@ def test_the_same_seed_gives_the_same_bits_and_another_gives_others():
 
 
 def test_seeds_at_once_are_seeds_alone():
-    together = odp.fit(SPEC, SINES, options=OPTIONS, seeds=[3, 4, 5])
-    for seed, model in zip((3, 4, 5), together.models, strict=True):
+    together = odp.fit(SPEC, SINES, options=OPTIONS, seeds=[3, 4])
+    for seed, model in zip((3, 4), together.models, strict=True):
         assert model is not None and model.info["seed"] == seed
         alone = odp.fit(SPEC, SINES, options=OPTIONS, seeds=seed).model
         for a, b in zip(leaves(model), leaves(alone), strict=True):
             np.testing.assert_allclose(a, b, atol=2e-3)
-    assert together.best in (0, 1, 2)
+    assert together.best in (0, 1)
 
 
 def test_the_best_epoch_is_kept_and_training_stops_when_it_stays_so():
@@ -66,18 +68,18 @@ def test_a_stopped_seed_is_frozen_while_others_go_on():
 
 
 def test_evaluation_happens_only_when_due():
-    fitted = odp.fit(SPEC, SINES, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=2))
+    fitted = odp.fit(PLAIN, SINES, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=2))
     assert np.isnan(fitted.history.nll[:, 0]).tolist() == [True, False, True, False]
     assert (fitted.history.mse[[1, 3]] <= fitted.history.mse_one[[1, 3]] + 0.1).all()
     with pytest.raises(ValueError, match="nothing would be evaluated"):
-        odp.fit(SPEC, SINES, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=5))
+        odp.fit(PLAIN, SINES, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=5))
     with pytest.raises(ValueError, match="`patience` needs `validation`"):
-        odp.fit(SPEC, SINES, options=dataclasses.replace(OPTIONS, patience=5))
+        odp.fit(PLAIN, SINES, options=dataclasses.replace(OPTIONS, patience=5))
 
 
 def test_patience_waits_for_an_evaluation():
     options = dataclasses.replace(OPTIONS, epochs=6, patience=1, evaluate_every=3)
-    assert len(odp.fit(SPEC, SINES, validation=SINES, options=options).history.loss) >= 3
+    assert len(odp.fit(PLAIN, SINES, validation=SINES, options=options).history.loss) >= 3
 
 
 def poisoned():
@@ -88,7 +90,7 @@ def poisoned():
 
 
 def test_steps_that_are_not_finite_are_skipped_and_counted():
-    fitted = odp.fit(SPEC, poisoned(), options=OPTIONS, scaling=odp.Scaling.identity(1))
+    fitted = odp.fit(PLAIN, poisoned(), options=OPTIONS, scaling=odp.Scaling.identity(1))
     assert fitted.skipped.tolist() == [4], "the bad series comes once an epoch"
     assert all(np.isfinite(x).all() for x in leaves(fitted.model))
     assert np.isfinite(fitted.history.loss).all() and fitted.model.info["skipped_steps"] == 4
@@ -99,7 +101,7 @@ def test_training_that_breaks_down_stops_with_a_clear_error():
     bad = odp.Series(SINES.t, y, SINES.mask, SINES.static)
     options = dataclasses.replace(OPTIONS, max_bad_steps=3)
     with pytest.raises(odp.TrainingError, match=r"epoch 1: 3 steps in a row.*all 2 seeds.*learning_rate"):
-        odp.fit(SPEC, bad, options=options, scaling=odp.Scaling.identity(1), seeds=[0, 1])
+        odp.fit(PLAIN, bad, options=options, scaling=odp.Scaling.identity(1), seeds=[0, 1])
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])

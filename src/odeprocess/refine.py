@@ -22,6 +22,7 @@ from .distributions import Normal
 from .process import Process
 from .process.latent import Prior
 from .process.solvers import Extent
+from .qr import orthonormalised, projected
 from .series import Series
 
 FIRST_DAMPING, EASED, TIGHTENED = 1.0, 0.1, 30.0
@@ -95,7 +96,9 @@ def linearised(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any) 
     return value, jax.vmap(push, out_axes=1)(jnp.eye(z.shape[0], dtype=z.dtype))
 
 
-def solve(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps: int) -> Solution:
+def solve(
+    problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps: int, rescue: Solution | None = None
+) -> Solution:
     """Levenberg–Marquardt from `z`; a step that does not help is not taken, and the next one is shorter.
 
     Damping counts in units of the prior: scaled by the observations, as is common, it would freeze what they hardly see.
@@ -106,63 +109,40 @@ def solve(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps
         z: where to begin.
         data: values of the observations.
         centre: where the prior pulls to, whitened.
-        steps: number of double steps.
+        steps: number of double steps, one or more.
+        rescue: where to go on from, half way, if the cost is still above the rescue's own.
     """
     size = z.shape[0]
 
-    def tried(z):
-        value = problem.residuals(z, data, centre)
+    def squares(value):
         cost = (value**2).sum()
-        return value, jnp.where(jnp.isnan(cost), jnp.inf, cost)
+        return jnp.where(jnp.isnan(cost), jnp.inf, cost)
 
-    def step(carry, _):
+    def step(carry, number):
         z, cost, damping = carry
+        if rescue is not None:
+            half = number == max(1, steps // 2)
+            z = jnp.where(half & (cost > rescue.cost), rescue.z, z)
+            damping = jnp.where(half, FIRST_DAMPING, damping)
         value, slopes = linearised(problem, z, data, centre)
+        cost = squares(value)
         q, r = orthonormalised(jnp.concatenate([slopes, jnp.sqrt(damping) * slopes[-size:]]))
 
-        def move(value):
-            return -solve_triangular(r, projected(q[: value.shape[0]], value))
+        def move(carry, _):
+            z, value = carry
+            z = z - solve_triangular(r, projected(q[: value.shape[0]], value))
+            value = problem.residuals(z, data, centre)
+            return (z, value), Solution(z, squares(value))
 
-        once = z + move(value)
-        value, first = tried(once)
-        twice = once + move(value)
-        _, second = tried(twice)
-        found, new = jnp.where(second < first, twice, once), jnp.minimum(first, second)
-        better = new < cost
-        kept = (jnp.where(better, found, z), jnp.where(better, new, cost))
+        _, moved = jax.lax.scan(move, (z, value), None, length=2)
+        new = jax.tree.map(lambda x: x[jnp.argmin(moved.cost)], moved)
+        better = new.cost < cost
+        kept = (jnp.where(better, new.z, z), jnp.where(better, new.cost, cost))
         return (*kept, jnp.where(better, EASED, TIGHTENED) * damping), None
 
-    start = (z, tried(z)[1], jnp.asarray(FIRST_DAMPING, z.dtype))
-    (z, cost, _), _ = jax.lax.scan(step, start, None, length=steps)
+    start = (z, jnp.asarray(jnp.inf, z.dtype), jnp.asarray(FIRST_DAMPING, z.dtype))  # the first step finds the cost
+    (z, cost, _), _ = jax.lax.scan(step, start, jnp.arange(steps))
     return Solution(z, cost)
-
-
-def orthonormalised(a: Float[Array, "m z"]) -> tuple[Float[Array, "m z"], Float[Array, "z z"]]:
-    """The QR decomposition of a tall matrix, by Gram–Schmidt in its modified form.
-
-    By hand because LAPACK's takes one small matrix after the other, and the GPU's far longer still; this runs over all
-    draws at once. With `projected` it solves least squares as stably as reflections do.
-    """
-
-    def column(k, carry):
-        rest, q, r = carry
-        one = rest[:, k]
-        unit = one / jnp.maximum(jnp.sqrt((one**2).sum()), jnp.finfo(one.dtype).tiny)
-        along = jnp.where(jnp.arange(a.shape[1]) >= k, unit @ rest, 0.0)
-        return rest - unit[:, None] * along[None], q.at[:, k].set(unit), r.at[k].set(along)
-
-    _, q, r = jax.lax.fori_loop(0, a.shape[1], column, (a, jnp.zeros_like(a), jnp.zeros_like(a[: a.shape[1]])))
-    return q, r
-
-
-def projected(q: Float[Array, "m z"], value: Float[Array, " m"]) -> Float[Array, " z"]:
-    """Qᵀ·value, column by column as in `orthonormalised`."""
-
-    def column(rest, unit):
-        along = unit @ rest
-        return rest - along * unit, along
-
-    return jax.lax.scan(column, value, q.T)[1]
 
 
 def precision_root(problem: Problem, z: Float[Array, " z"], data: Any) -> Float[Array, "z z"]:
@@ -225,9 +205,14 @@ def _in_rounds(solved: Any, unsolved: Any, again: Any, z: Any) -> Solution:
 
     def more(carry):
         found, count = carry
-        return unsolved(found) & (count < ROUNDS)
+        return (count == 0) | (unsolved(found) & (count < ROUNDS))
 
-    return jax.lax.while_loop(more, lambda c: (solved(again(c[0])), c[1] + 1), (solved(z), jnp.ones((), jnp.int32)))[0]
+    def one(carry):  # the first round too, so that `solved` is compiled once
+        found, count = carry
+        return solved(jnp.where(count == 0, z, again(found))), count + 1
+
+    nothing = Solution(z, jnp.full(z.shape[0], jnp.inf, z.dtype))
+    return jax.lax.while_loop(more, one, (nothing, jnp.zeros((), jnp.int32)))[0]
 
 
 def _with_stand_ins(found: Solution, limit: Any, mode: Any) -> Any:
@@ -275,8 +260,7 @@ def _each(problem: Problem, mode: Any, start: Any, draws: Draw, steps: int, limi
 
     def solved(z, draw, limit):
         own = problem._replace(std=draw.std)
-        found = solve(own, z, draw.data, draw.centre, steps // 2)
-        return solve(own, jnp.where(found.cost > limit, mode, found.z), draw.data, draw.centre, steps - steps // 2)
+        return solve(own, z, draw.data, draw.centre, steps, Solution(mode, limit))
 
     return _in_rounds(
         lambda z: jax.vmap(solved)(z, draws, limit),

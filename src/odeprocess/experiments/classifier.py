@@ -33,7 +33,7 @@ class Classifier(eqx.Module):
 
 
 @functools.cache
-def trained(steps: int) -> Classifier:
+def trained(steps: int, batch: int = BATCH) -> Classifier:
     """A classifier trained on all of MNIST's training digits, each time at a random angle."""
     images, labels = load_digits("train")
     optimiser = optax.adam(optax.cosine_decay_schedule(2e-3, steps))
@@ -42,8 +42,8 @@ def trained(steps: int) -> Classifier:
     @jax.jit
     def step(net, state, key):
         pick_key, angle_key = jr.split(key)
-        chosen = jr.randint(pick_key, (BATCH,), 0, len(pixels))
-        turned = rotate(pixels[chosen], jr.uniform(angle_key, (BATCH, 1), maxval=360.0)).reshape(BATCH, -1)
+        chosen = jr.randint(pick_key, (batch,), 0, len(pixels))
+        turned = rotate(pixels[chosen], jr.uniform(angle_key, (batch, 1), maxval=360.0)).reshape(batch, -1)
 
         def loss(net):
             return optax.softmax_cross_entropy_with_integer_labels(jax.vmap(net)(turned), digits[chosen]).mean()

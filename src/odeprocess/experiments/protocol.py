@@ -122,16 +122,18 @@ class Protocol:
 
     def quick(self) -> "Protocol":
         """So small that it only shows that everything runs."""
+        batch = min(self.batch_size, 5)
         return self.replace(
-            train=min(self.train, 2 * self.batch_size),
-            validation=min(self.validation, 8),
-            test=min(self.test, 8),
+            batch_size=batch,
+            train=min(self.train, 2 * batch),
+            validation=min(self.validation, 4),
+            test=min(self.test, 4),
             epochs=2,
             evaluate_every=1,
             copies=1,
             restarts=min(self.restarts, 2),
             patience=None,
-            fresh=16,
+            fresh=8,
             draws=4,
         )
 
