@@ -1,7 +1,7 @@
 """What held-out series teach about a model's certainty: they are asked about, given more and more of them."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,9 @@ from .calibration import COUNTS, Calibration, Places, fitted_misfit
 from .scaling import series_origins
 from .series import Series
 
-if TYPE_CHECKING:
-    from .model import Model
 
-
-def learned(model: "Model", series: Series, *, refined: bool, key: Any, draws: int) -> Calibration:
-    """The calibration of a model's refined posteriors, or of the encoder's own, on held-out series."""
+def learned(model: Any, series: Series, *, refined: bool, key: Any, draws: int) -> Calibration:
+    """The calibration of a `Model`'s refined posteriors, or of the encoder's own, on held-out series."""
     t, y = np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)
     observed, rng, evidence = np.asarray(series.observed), np.random.default_rng(0), []
     origins = series_origins(t, observed, "first") if model.scaling.origin == "first" else None
