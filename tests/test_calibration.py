@@ -49,7 +49,10 @@ def test_factors_change_smoothly_with_distance_and_stay_in_the_table():
 
 def test_places_are_distances_and_sides():
     found = Places.of(np.array([[0.0, 1.0, 4.0, 5.0]]), np.array([[0.5, 4.0, 9.0]]), np.array([[True, True, False]]))
-    np.testing.assert_allclose(found.gaps, [[0.5, 0.5, 0.0, 1.0]])
+    # Beyond the observations, which span 3.5, a distance counts for less.
+    np.testing.assert_allclose(found.gaps, [[0.5**2 / 4.0, 0.5, 0.0, 1.0**2 / 4.5]])
+    single = Places.of(np.array([[0.0, 5.0]]), np.array([[2.0]]), np.array([[True]]))
+    np.testing.assert_allclose(single.gaps, [[2.0, 3.0]])
     np.testing.assert_array_equal(found.beyond, [[True, False, False, True]])
     nothing = Places.of(np.zeros((1, 2)), np.zeros((1, 0)), np.zeros((1, 0), bool))
     assert np.isinf(nothing.gaps).all() and nothing.beyond.all()

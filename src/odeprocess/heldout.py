@@ -1,7 +1,7 @@
 """What held-out series teach about a model's certainty: they are asked about, given more and more of them."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,10 @@ from .refine import Misfit
 from .scaling import series_origins
 from .series import Series
 
-if TYPE_CHECKING:
-    from .model import Model
-
-
 MANY, FEW = 20, 16  # given so many observations posteriors take long, and a few series say enough
 
 
-def misses_on(model: "Model", series: Series, *, refined: bool, key: Any, draws: int) -> Misses:
+def misses_on(model: Any, series: Series, *, refined: bool, key: Any, draws: int) -> Misses:
     """How far off a model's refined posteriors, or the encoder's own, are on held-out series."""
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     horizon = float((t[observed].max() - t[observed].min()) or 1.0)
@@ -39,9 +35,9 @@ def misses_on(model: "Model", series: Series, *, refined: bool, key: Any, draws:
 
 @dataclasses.dataclass(frozen=True)
 class Questions:
-    """How a model is asked about series whose end is known."""
+    """How a `Model` is asked about series whose end is known."""
 
-    model: "Model"
+    model: Any
     key: Any
     draws: int
     refined: bool
