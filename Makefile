@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test test-fast lint format bench reproduction clean help
+.PHONY: demo test test-fast lint format bench reproduction docs clean help
 
 help:  ## What there is
 	@grep -E "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /\t/" | expand -t 14
@@ -42,5 +42,8 @@ reproduction: $(READY)  ## The paper's experiments; the records go to results/, 
 	$(BIN)/odeprocess reproduce all --out results
 	$(BIN)/odeprocess report results --to docs
 
+docs: $(READY)  ## The pages, to build/site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean:  ## Remove the environment and everything made
-	rm -rf $(VENV) demo .cache .pytest_cache .ruff_cache dist
+	rm -rf $(VENV) demo .cache .pytest_cache .ruff_cache build dist

@@ -1,8 +1,7 @@
-"""The project itself: layers, lazy imports, the README, the wheel."""
+"""The project itself: layers, lazy imports, the wheel."""
 
 import ast
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -23,13 +22,14 @@ process.nets process.tableaus process.encoder process.latent process.field proce
 process.decoder process.images process.likelihood process.core process.spec process.variants process
 objectives metrics refine
 engine record functions calibration beliefs posterior
-folders model diagnostics
-optimise epoch polish prepare train recipes
+folders heldout model diagnostics
+optimise epoch soap polish prepare course outcome checkpoints train recipes
 tables.reading tables.checking tables.columns tables.clock tables.covariates tables.transforms tables.long tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
-experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.measure experiments.accuracy
+experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.attentive experiments.measure
+experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
 commands.common commands.sets commands.tables commands
@@ -98,19 +98,6 @@ def test_every_public_name_can_be_had_and_unknown_ones_cannot():
     assert set(odp.__all__) <= set(dir(odp))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = odp.nonsense  # pyright: ignore
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])
-def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    assert blocks
-    monkeypatch.chdir(tmp_path)
-    for name in ("subjects.csv", "new.csv"):
-        (tmp_path / name).write_text("id,t,y\n" + "".join(f"{who},{t},{t + len(who)}\n" for who in ("a", "bb") for t in range(4)))
-    scope: dict = {"__name__": "document"}
-    for block in blocks:
-        exec(compile(block, document, "exec"), scope)
 
 
 @pytest.mark.slow

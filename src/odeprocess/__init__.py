@@ -17,12 +17,12 @@ from .version import __version__ as __version__
 
 _HOMES = {
     "Adaptive": "process",
-    "Fit": "train",
+    "Fit": "outcome",
     "FitOptions": "optimise",
     "Forecaster": "forecaster",
     "Functions": "functions",
     "Grid": "process",
-    "History": "train",
+    "History": "course",
     "Model": "model",
     "Posterior": "posterior",
     "Process": "process",
@@ -49,6 +49,7 @@ __all__ = ["__version__", *sorted(_HOMES), "data", "experiments", "plots", "proc
 
 if TYPE_CHECKING:
     from . import data as data, experiments as experiments, plots as plots, process as process
+    from .course import History as History
     from .diagnostics import solver_error as solver_error
     from .forecaster import Forecaster as Forecaster
     from .functions import Functions as Functions, SolverWarning as SolverWarning
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from .model import Model as Model, load as load
     from .objectives import elbo as elbo
     from .optimise import FitOptions as FitOptions
+    from .outcome import Fit as Fit
     from .posterior import Posterior as Posterior
     from .process import (
         VARIANTS as VARIANTS,
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     from .scaling import Scaling as Scaling
     from .series import Series as Series, make_series as make_series
     from .tasks import Task as Task, TaskSampler as TaskSampler
-    from .train import Fit as Fit, History as History, TrainingError as TrainingError, fit as fit
+    from .train import TrainingError as TrainingError, fit as fit
 
 
 def __getattr__(name: str) -> Any:

@@ -21,8 +21,10 @@ def amortised(process: Process, record: Record, summary: Summary) -> Normal:
     return engine.observe(process, summary, nothing)[1]
 
 
-def refined(process: Process, record: Record, belief: Normal, start: Any, keys: Any, n: int, steps: int) -> Ensemble:
-    """The posterior's draws, worked out from the encoder's `belief` and begun at `start`."""
+def refined(
+    process: Process, record: Record, belief: Normal, start: Any, keys: Any, n: int, steps: int, by: Calibration | None
+) -> tuple[Ensemble, Any]:
+    """The posterior's draws, worked out from the encoder's `belief` and begun at `start`; also the misfit of its mode."""
     series = record.everything()
     checks.require(
         not checks.is_traced(series.t, series.y), "`refine` takes numbers, not traced arrays: call it outside `jax.jit`."
@@ -32,7 +34,8 @@ def refined(process: Process, record: Record, belief: Normal, start: Any, keys: 
         isinstance(predicted, Normal), f"`refine` needs a normal likelihood, but this model's is {type(predicted).__name__}."
     )
     extent = extent_for(process, series.t, series.observed)
-    return engine.refine(process, belief, start, keys, series, n, steps, extent)
+    misfit = None if by is None else by.misfit
+    return engine.refine(process, belief, start, keys, series, misfit, n, steps, extent)
 
 
 def calibrated(predicted: AbstractDistribution, record: Record, t: Any, by: Calibration | None) -> AbstractDistribution:

@@ -12,10 +12,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import f
+
+from .refine import Misfit
 
 LEVEL = 0.9
 COUNTS = np.array([0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 90])  # numbers of observations that are tried
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
+FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
 LEANING = 5.0  # series: a bin with as many counts as much as its neighbours
 LEAST, MOST = 0.2, 10.0
 
@@ -45,6 +49,8 @@ class Misses(NamedTuple):
         sizes: how far off, as a multiple of half the 90 % interval.
         series: which series each is about: values of one series are no independent evidence.
         horizon: the span of the series' times.
+        costs: each series' sum of squares when all of it is given, over the noise; empty where draws are not refined.
+        values: how many values each of these sums is over.
     """
 
     counts: np.ndarray
@@ -52,6 +58,13 @@ class Misses(NamedTuple):
     sizes: np.ndarray
     series: np.ndarray
     horizon: float
+    costs: np.ndarray = np.zeros(0)
+    values: np.ndarray = np.zeros(0)
+
+    @property
+    def misfit(self) -> Misfit | None:
+        """How the noise of single series varies, where that is known."""
+        return fitted_misfit(self.costs, self.values) if len(self.costs) else None
 
     def anywhere(self) -> "Misses":
         """The same without the distances: where series are few, factors by distance would follow chance."""
@@ -64,7 +77,8 @@ class Misses(NamedTuple):
         series = np.concatenate([part.series + start for part, start in zip(parts, before, strict=True)])
         counts, sizes = (np.concatenate(x) for x in zip(*((part.counts, part.sizes) for part in parts), strict=True))
         places = Places(*(np.concatenate(x) for x in zip(*(part.places for part in parts), strict=True)))
-        return cls(counts, places, sizes, series, max(part.horizon for part in parts))
+        costs, values = (np.concatenate(x) for x in zip(*((part.costs, part.values) for part in parts), strict=True))
+        return cls(counts, places, sizes, series, max(part.horizon for part in parts), costs, values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,15 +88,22 @@ class Calibration:
     Attributes:
         factors: `[counts, 2, gaps]`: for times between observations, then for times beyond them.
         horizon: the span of the training times, in the user's units.
+        misfit: how the noise of single series varies, where that is known: for refined posteriors.
     """
 
     factors: np.ndarray
     horizon: float
+    misfit: Misfit | None = None
+
+    @classmethod
+    def none(cls, horizon: float, misfit: Misfit | None) -> "Calibration":
+        """Factors of one."""
+        return cls(np.ones((len(COUNTS), 2, len(GAPS))), horizon, misfit)
 
     @classmethod
     def fit(cls, found: Misses) -> "Calibration":
         """From misses on unseen series."""
-        counts, places, misses, series, horizon = found
+        counts, places, misses, series, horizon = found[:5]
         rows, columns = nearest_count(counts), _column(places.gaps / horizon)
         factors = np.empty((len(COUNTS), 2, len(GAPS)))
         for side in (0, 1):
@@ -93,7 +114,7 @@ class Calibration:
                 for j in range(len(GAPS)):
                     bin_ = here & (columns == j)
                     factors[i, side, j] = _leaning(misses[bin_], series[bin_], last)
-        return cls(np.clip(factors, LEAST, MOST), float(horizon))
+        return cls(np.clip(factors, LEAST, MOST), float(horizon), found.misfit)
 
     def at(self, counts: np.ndarray, places: "Places") -> np.ndarray:
         """Factors for series with `counts [series]` observations, at places `[series, m]`."""
@@ -105,12 +126,26 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"factors": self.factors.tolist(), "horizon": self.horizon}
+        misfit = None if self.misfit is None else [float(x) for x in self.misfit]
+        return {"factors": self.factors.tolist(), "horizon": self.horizon, "misfit": misfit}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Calibration":
         """The inverse of `to_json`."""
-        return cls(np.asarray(fields["factors"], np.float64), float(fields["horizon"]))
+        misfit = fields.get("misfit")
+        return cls(np.asarray(fields["factors"], np.float64), float(fields["horizon"]), misfit and Misfit(*misfit))
+
+
+def fitted_misfit(costs: np.ndarray, counts: np.ndarray) -> Misfit:
+    """The most likely `Misfit`, from each series' sum of squares and number of values.
+
+    Noise of variance s²·ν/χ²(ν) makes their ratio F-distributed, with (number of values, ν) degrees of freedom.
+    """
+    ratios = np.maximum(costs / counts, 1e-6)
+    scales = np.quantile(ratios, 0.5) * np.geomspace(0.1, 10.0, 41)
+    each = f.logpdf(ratios[:, None, None] / scales[:, None], counts[:, None, None], FREEDOM) - np.log(scales)[:, None]
+    i, j = np.unravel_index(np.argmax(each.sum(0)), (len(scales), len(FREEDOM)))
+    return Misfit(float(FREEDOM[j]), float(scales[i]))
 
 
 def nearest_count(counts: Any) -> np.ndarray:

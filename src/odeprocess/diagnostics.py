@@ -38,7 +38,7 @@ def solver_error(posterior: Posterior, times: Any, n: int | None = None) -> Solv
         times: where to compare.
         n: number of draws.
 
-    Example:
+    Examples:
         >>> import jax, odeprocess as odp
         >>> fitted = odp.fit("ndp", odp.data.lines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1))
         >>> posterior = fitted.model.condition([1.0], [0.5], key=jax.random.key(1))

@@ -34,20 +34,22 @@ def draw(belief: Belief, keys: Any, n: int) -> Any:
     return jax.vmap(lambda q, key: drawn(q, key, n))(belief, keys)
 
 
-@functools.partial(jax.jit, static_argnums=(5, 6, 7))
+@functools.partial(jax.jit, static_argnums=(6, 7, 8))
 def refine(
-    process: Process, belief: Normal, start: Belief, keys: Any, series: Series, n: int, steps: int, extent: Extent
-) -> Ensemble:
-    """The posterior given all observations `series`, worked out from the encoder's `belief`."""
+    process: Process, belief: Normal, start: Belief, keys: Any, series: Series, misfit: Any, n: int, steps: int, extent: Extent
+) -> tuple[Ensemble, Any]:
+    """The posterior given all observations `series`, worked out from the encoder's `belief`; also the misfit of its mode."""
 
     def one(arguments):
         belief, start, key, series = arguments
         begin = drawn(start, key, n)
-        return refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent)
+        with jax.default_matmul_precision("highest"):  # GPUs would multiply in fewer digits than the fit needs
+            found, mode = refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, misfit)
+        return found, mode.cost
 
     # On CPUs one series after the other: its draws fill the caches, and many at once would take three times as long.
     at_once = None if jax.default_backend() == "cpu" else min(SERIES_AT_ONCE, series.t.shape[0])
-    return Ensemble(jax.lax.map(one, (belief, start, keys, series), batch_size=at_once))
+    return jax.lax.map(one, (belief, start, keys, series), batch_size=at_once)
 
 
 def drawn(q: Belief, key: Any, n: int) -> Any:
@@ -63,7 +65,16 @@ def drawn(q: Belief, key: Any, n: int) -> Any:
 def decode(process: Process, z: Any, t: Any, extent: Extent) -> tuple[AbstractDistribution, Any]:
     """Decodes draws `z [series, n, z]` at `t [series, m]`: a distribution `[series, n, m, channels]` and what was reached."""
     over_draws = jax.vmap(lambda z, t: process.predict(z, t, extent), (0, None))
-    return jax.vmap(over_draws)(z, t)
+    with jax.default_matmul_precision("highest"):
+        return jax.vmap(over_draws)(z, t)
+
+
+def noise_of(belief: Belief, predicted: AbstractDistribution) -> AbstractDistribution:
+    """The decoded draws of a belief, `[series, n, m, channels]`, each with its own factor of the noise."""
+    if not isinstance(belief, Ensemble) or not isinstance(predicted, Normal):
+        return predicted
+    factor = belief.noise[:, : predicted.loc.shape[1], None, None]
+    return Normal(predicted.loc, factor * predicted.scale)
 
 
 @jax.jit
@@ -106,6 +117,7 @@ def log_density(
     def one(belief, proposal, key, series):
         z = drawn(proposal, key, n)
         predicted, ok = jax.vmap(lambda z: process.predict(z, series.t, extent))(z)
+        predicted = jax.tree.map(lambda x: x[0], noise_of(_batched(proposal), _batched(predicted)))
         weights = (belief_log_prob(belief, z) - belief_log_prob(proposal, z)) - jnp.log(n)
         each = jnp.where(series.mask[None], predicted.log_prob(series.y[None]), 0.0 if joint else jnp.nan)
         reached = (ok | ~series.observed[None]).all()
@@ -114,6 +126,10 @@ def log_density(
         return jax.nn.logsumexp(each + weights[:, None, None], 0), reached
 
     return jax.vmap(one)(belief, proposal, keys, series)
+
+
+def _batched(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x[None], tree)
 
 
 def belief_log_prob(belief: Belief, z: Any) -> Any:

@@ -39,7 +39,7 @@ def write(
     _check_rebuildable(process, spec)
     checks.require(not folder.exists() or folder.is_dir(), f"{folder} is a file; expected a folder, or a name that is free.")
     folder.mkdir(parents=True, exist_ok=True)
-    weights = save_weights({name: np.asarray(x) for name, x in _named(process).items()})
+    weights = save_weights({name: np.asarray(x) for name, x in named(process).items()})
     digest = hashlib.sha256(weights).hexdigest()
     card = {
         "program": "odeprocess",
@@ -80,7 +80,9 @@ def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any], di
         raise ValueError(f"{folder} is damaged: its weights file {path.name} is missing. {again}") from None
     if hashlib.sha256(weights).hexdigest() != digest:
         raise ValueError(f"{path} is damaged: its checksum is not the one in {CARD}. {again}")
-    return _filled(spec, load_weights(weights)), spec, scaling, info, calibrations
+    like = jax.eval_shape(lambda: spec.build(key=jr.key(0)))
+    process = filled(like, load_weights(weights), "The weights do not fit the spec. Save the model again.")
+    return process, spec, scaling, info, calibrations
 
 
 def _card(folder: Path) -> dict[str, Any]:
@@ -130,21 +132,19 @@ def _check_rebuildable(process: Process, spec: Spec) -> None:
     )
 
 
-def _named(process: Process) -> dict[str, Any]:
-    """The arrays of a process by their place in it."""
-    paths, _ = jax.tree_util.tree_flatten_with_path(process)
+def named(tree: Any) -> dict[str, Any]:
+    """The arrays of a process, or of any tree, by their place in it."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
 
 
-def _filled(spec: Spec, weights: dict[str, np.ndarray]) -> Process:
-    """The process of `spec` with `weights` in it, in JAX's default float type."""
-    like = jax.eval_shape(lambda: spec.build(key=jr.key(0)))
-    expected = {name: leaf.shape for name, leaf in _named(like).items()}
-    found = {name: array.shape for name, array in weights.items()}
+def filled(like: Any, arrays: dict[str, np.ndarray], otherwise: str) -> Any:
+    """A tree shaped and typed like `like` that holds copies of `arrays`; where they do not fit, an error says `otherwise`."""
+    expected = {name: leaf.shape for name, leaf in named(like).items()}
+    found = {name: array.shape for name, array in arrays.items()}
     differ = sorted(set(expected.items()) ^ set(found.items()))
-    checks.require(not differ, f"The weights do not fit the spec: {differ[:4]} differ. Save the model again.")
-    dtype = jnp.result_type(float)
-    leaves = [jnp.asarray(weights[name], dtype) for name in _named(like)]
+    checks.require(not differ, f"{otherwise} Differing: {differ[:4]}.")
+    leaves = [jnp.array(arrays[name], leaf.dtype) for name, leaf in named(like).items()]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 

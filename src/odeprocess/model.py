@@ -8,14 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 
 from . import checks, engine, folders
-from .calibration import COUNTS, Calibration, Misses, Places
+from .calibration import Calibration, Misses
+from .heldout import found_misses
 from .posterior import Posterior
 from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
 from .record import new_record
-from .scaling import Scaling, series_origins
+from .scaling import Scaling
 from .series import Series, read_arrays, read_static
 
 
@@ -98,33 +98,7 @@ class Model:
     def misses(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> Misses:
         """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
         checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
-        key = jr.key(0) if key is None else key
-        bare = dataclasses.replace(self, calibrations={})
-        t, y = np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)
-        observed, rng, evidence = np.asarray(series.observed), np.random.default_rng(0), []
-        origins = series_origins(t, observed, "first") if self.scaling.origin == "first" else None
-        for count in COUNTS[observed.sum(-1).max() > COUNTS]:
-            for order in (rng.random(t.shape), t):  # anywhere, and from the beginning
-                rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
-                given = (rank < count) & observed
-                index = np.argsort(~given, 1, kind="stable")[:, :count]
-                seen = np.where(
-                    np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan
-                )
-                posterior = bare.condition(
-                    np.take_along_axis(t, index, 1), seen, key=key, static=series.static, origin=origins, draws=draws
-                )
-                posterior = posterior.refine() if refined else posterior
-                low, high = posterior.interval(t)
-                miss = np.abs(y - (low + high) / 2) / ((high - low) / 2)
-                gaps, beyond = (np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given))
-                chosen = (~given & observed)[..., None] & np.isfinite(miss)
-                who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
-                evidence.append((np.full(chosen.sum(), count), gaps[chosen], beyond[chosen], miss[chosen], who[chosen]))
-        checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
-        horizon = float((t[observed].max() - t[observed].min()) or 1.0)
-        counts, gaps, beyond, misses, who = (np.concatenate(x) for x in zip(*evidence, strict=True))
-        return Misses(counts, Places(gaps, beyond), misses, who, horizon)
+        return found_misses(self, series, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""

@@ -31,7 +31,7 @@ class Posterior:
     for a batch. Methods that describe a distribution take `of=`: `"observations"`, what a new measurement would
     show, noise included (the default), or `"function"`, the trajectory beneath.
 
-    Example:
+    Examples:
         >>> import jax, odeprocess as odp
         >>> fitted = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1))
         >>> posterior = fitted.model.condition([0.0, 1.0], [0.1, 0.8], key=jax.random.key(1))
@@ -90,7 +90,7 @@ class Posterior:
         updated = dataclasses.replace(self, record=record, summary=summary, belief=belief, steps=0, _last={})
         return updated._refined(self.draws, self.steps, belief, self.belief) if self.steps else updated
 
-    def refine(self, n: int | None = None, *, steps: int = 4) -> "Posterior":
+    def refine(self, n: int | None = None, *, steps: int = 3) -> "Posterior":
         """The posterior worked out on the observations themselves, where this one is the encoder's guess.
 
         Every draw is fitted to the observations, perturbed by their noise and by the prior, in a few Levenberg–Marquardt
@@ -111,7 +111,8 @@ class Posterior:
         return self._refined(n, steps, belief, belief)
 
     def _refined(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
-        found = beliefs.refined(self.process, self.record, belief, start, self.keys, n, steps)
+        by = self.calibrations.get("refined")
+        found, _ = beliefs.refined(self.process, self.record, belief, start, self.keys, n, steps, by)
         return dataclasses.replace(self, belief=found, draws=n, steps=steps, _last={})
 
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
@@ -218,7 +219,7 @@ class Posterior:
         if tag is not None and tag in self._last:
             return self._last[tag], t.shape[-1]
         predicted, reached = evaluate(self.process, self.record, engine.draw(self.belief, self.keys, n), t)
-        predicted = beliefs.calibrated(predicted, self.record, t, self._calibration)
+        predicted = beliefs.calibrated(engine.noise_of(self.belief, predicted), self.record, t, self._calibration)
         if tag is not None and reached and not checks.is_traced(predicted.mean):
             self._last.clear()
             self._last[tag] = predicted

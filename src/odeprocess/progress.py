@@ -6,8 +6,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(total: int, what: str, *, show: bool | Callable[[str], None] | None = None) -> Iterator[Callable[[str], None]]:
-    """Yields a function that moves the bar one step on and shows a note; silent unless on a terminal or asked for.
+def progress_bar(
+    total: int, what: str, *, show: bool | Callable[[str], None] | None = None, done: int = 0
+) -> Iterator[Callable[[str], None]]:
+    """Yields a function that moves the bar one step on from `done` and shows a note; silent unless on a terminal or asked for.
 
     A function given as `show` is told instead: the caller has a bar of its own.
     """
@@ -29,7 +31,7 @@ def progress_bar(total: int, what: str, *, show: bool | Callable[[str], None] | 
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total, note="", rate="")
+        task = bar.add_task(what, total=total, completed=done, note="", rate="")
 
         def advance(note: str) -> None:
             bar.advance(task)

@@ -25,12 +25,36 @@ from .process.solvers import Extent
 from .series import Series
 
 FIRST_DAMPING, EASED, TIGHTENED = 1.0, 0.1, 30.0
+STARTS = 8  # from which the mode is sought
+SHARED_STEPS = 3  # with the derivative at the mode
 
 
 class Ensemble(eqx.Module):
-    """A belief that is nothing but its draws."""
+    """A belief that is nothing but its draws: latents, and a factor of the noise."""
 
     z: Float[Array, "*series n z"]
+    noise: Float[Array, "*series n"]
+
+
+class Misfit(NamedTuple):
+    """How well a process fits series it has not seen, as the noise in units of σ: squared, it is `scale`·ν/χ²(ν) for a series.
+
+    With it a series that cannot be fitted as well as others (it may be unlike any in training) is trusted less, and its
+    future is less certain.
+
+    Attributes:
+        freedom: ν; small where series differ much.
+        scale: the typical square.
+    """
+
+    freedom: Any
+    scale: Any
+
+    def draws(self, cost: Any, count: Any, normal: Any) -> Any:
+        """Factors of the noise of a series with `count` values and a sum of squares `cost`, one for each standard `normal`."""
+        freedom = self.freedom + count
+        cube = 1.0 - 2.0 / (9.0 * freedom) + normal * jnp.sqrt(2.0 / (9.0 * freedom))  # Wilson and Hilferty's χ²
+        return jnp.sqrt((self.freedom * self.scale + cost) / (freedom * jnp.maximum(cube, 0.3) ** 3))
 
 
 class Problem(NamedTuple):
@@ -92,10 +116,10 @@ def solve(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps
     def step(carry, _):
         z, cost, damping = carry
         value, slopes = linearised(problem, z, data, centre)
-        q, r = jnp.linalg.qr(jnp.concatenate([slopes, jnp.sqrt(damping) * slopes[-size:]]))
+        q, r = orthonormalised(jnp.concatenate([slopes, jnp.sqrt(damping) * slopes[-size:]]))
 
         def move(value):
-            return -solve_triangular(r, q[: value.shape[0]].T @ value)
+            return -solve_triangular(r, projected(q[: value.shape[0]], value))
 
         once = z + move(value)
         value, first = tried(once)
@@ -111,57 +135,126 @@ def solve(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps
     return Solution(z, cost)
 
 
+def orthonormalised(a: Float[Array, "m z"]) -> tuple[Float[Array, "m z"], Float[Array, "z z"]]:
+    """The QR decomposition of a tall matrix, by Gram–Schmidt in its modified form.
+
+    By hand because LAPACK's takes one small matrix after the other, and the GPU's far longer still; this runs over all
+    draws at once. With `projected` it solves least squares as stably as reflections do.
+    """
+
+    def column(k, carry):
+        rest, q, r = carry
+        one = rest[:, k]
+        unit = one / jnp.maximum(jnp.sqrt((one**2).sum()), jnp.finfo(one.dtype).tiny)
+        along = jnp.where(jnp.arange(a.shape[1]) >= k, unit @ rest, 0.0)
+        return rest - unit[:, None] * along[None], q.at[:, k].set(unit), r.at[k].set(along)
+
+    _, q, r = jax.lax.fori_loop(0, a.shape[1], column, (a, jnp.zeros_like(a), jnp.zeros_like(a[: a.shape[1]])))
+    return q, r
+
+
+def projected(q: Float[Array, "m z"], value: Float[Array, " m"]) -> Float[Array, " z"]:
+    """Qᵀ·value, column by column as in `orthonormalised`."""
+
+    def column(rest, unit):
+        along = unit @ rest
+        return rest - along * unit, along
+
+    return jax.lax.scan(column, value, q.T)[1]
+
+
 def precision_root(problem: Problem, z: Float[Array, " z"], data: Any) -> Float[Array, "z z"]:
     """The upper triangular root R of the precision RᵀR of the normal distribution around a mode."""
-    return jnp.linalg.qr(linearised(problem, z, data, jnp.zeros_like(z))[1], mode="r")[: z.shape[0]]
+    return orthonormalised(linearised(problem, z, data, jnp.zeros_like(z))[1])[1]
 
 
 def refined_draws(
-    process: Process, belief: Normal, start: Any, series: Series, key: Any, n: int, steps: int, extent: Extent
-) -> Float[Array, "n z"]:
-    """Draws of the posterior of one series given its unmasked observations.
-
-    Each draw begins at its row of `start [n, z]` or at its draw of the prior, whichever fits better; half way, one that got
-    nowhere goes on from the mode, and one that is still far off at the end is replaced by one that is not.
+    process: Process,
+    belief: Normal,
+    start: Any,
+    series: Series,
+    key: Any,
+    n: int,
+    steps: int,
+    extent: Extent,
+    misfit: Misfit | None = None,
+) -> tuple[Ensemble, Solution]:
+    """Draws of the posterior of one series given its unmasked observations; also its mode.
 
     Arguments:
         process: the process, with a normal likelihood.
         belief: the encoder's answer, where the search for the mode begins.
-        start: where each draw begins.
+        start: where each draw begins, `[n, z]`.
         series: the observations, in scaled units.
         key: of the draws; draw i is the same whatever n is, unless it is replaced.
         n: number of draws.
         steps: double steps of the solver, for each draw.
         extent: how far the flow is integrated.
+        misfit: what is known of the noise of single series; without it every series has the process's own.
     """
     problem = Problem.of(process, series, belief.loc, extent)
     y, count = jnp.where(series.mask, series.y, 0.0), series.mask.sum(dtype=belief.loc.dtype)
 
     def noise(i):
-        data_key, centre_key = jr.split(jr.fold_in(key, i))
-        return jr.normal(data_key, y.shape, y.dtype), jr.normal(centre_key, belief.loc.shape, y.dtype)
+        # Draws come in pairs with opposite noise, so that their mean is that of the posterior, wherever it is symmetric.
+        data_key, centre_key, factor_key = jr.split(jr.fold_in(key, i // 2), 3)
+        sign = 1.0 - 2.0 * (i % 2).astype(y.dtype)
+        eps, centre = sign * jr.normal(data_key, y.shape, y.dtype), sign * jr.normal(centre_key, belief.loc.shape, y.dtype)
+        return eps, centre, jr.normal(factor_key, (), y.dtype)
 
-    # The mode is sought along with the draws, as one more without noise: alone it would take as long as all of them.
-    eps, centres = jax.vmap(noise)(jnp.arange(n))
-    data = jnp.concatenate([y[None], y[None] + problem.std[None] * eps])
-    centres = jnp.concatenate([jnp.zeros_like(centres[:1]), centres])
-    begin = jnp.concatenate([belief.loc[None], start])
-    unmoved = jax.vmap(lambda e: problem.prior.colour(e, series.static))(centres)
-
-    def cost(z, data, centre):
-        return (problem.residuals(z, data, centre) ** 2).sum()
-
-    nearer = jax.vmap(cost)(begin, data, centres) < jax.vmap(cost)(unmoved, data, centres)
-    half = jax.vmap(lambda z, y, e: solve(problem, z, y, e, steps // 2))(
-        jnp.where(nearer[:, None], begin, unmoved), data, centres
-    )
-    lost = half.cost > _limit(half.cost[0], count)
-    z = jnp.where(lost[:, None], half.z[0], half.z)
-    found = jax.vmap(lambda z, y, e: solve(problem, z, y, e, steps - steps // 2))(z, data, centres)
-    good = found.cost[1:] < _limit(found.cost[0], count)
+    eps, centres, normal = jax.vmap(noise)(jnp.arange(n))
+    begin = jnp.concatenate([belief.loc[None], start[: STARTS - 1]])
+    found = jax.vmap(lambda z: solve(problem, z, y, jnp.zeros_like(z), steps))(begin)
+    mode = jax.tree.map(lambda x: x[jnp.argmin(found.cost)], found)
+    factors = jnp.ones_like(normal) if misfit is None else misfit.draws(mode.cost, count, normal)
+    std = problem.std[None] * factors[:, None, None]
+    limit = _limit(mode.cost / factors**2, count)
+    found = _each(problem, mode.z, start, Draw(y[None] + std * eps, std, centres), steps, limit)
+    good = found.cost < limit
     stand_in = jnp.argsort(~good)[jnp.arange(n) % jnp.maximum(good.sum(), 1)]
-    z = found.z[1:]
-    return jnp.where(good[:, None], z, jnp.where(good.any(), z[stand_in], found.z[:1]))
+    z = jnp.where(good[:, None], found.z, jnp.where(good.any(), found.z[stand_in], mode.z[None]))
+    return Ensemble(z, factors), mode
+
+
+class Draw(NamedTuple):
+    """What makes a draw's problem its own: perturbed observations, their noise, and where its prior pulls to."""
+
+    data: Any
+    std: Any
+    centre: Any
+
+
+def _around(problem: Problem, mode: Any, draws: Draw) -> Any:
+    """All draws from the mode, by its derivative alone: a first guess at them."""
+    problem = problem._replace(std=draws.std.mean(0))
+    q, r = orthonormalised(linearised(problem, mode, draws.data[0], draws.centre[0])[1])
+
+    def one(draw):
+        def step(z, _):
+            return z - solve_triangular(r, projected(q, problem.residuals(z, draw.data, draw.centre))), None
+
+        return jax.lax.scan(step, mode, None, length=SHARED_STEPS)[0]
+
+    return jax.vmap(one)(draws)
+
+
+def _each(problem: Problem, mode: Any, start: Any, draws: Draw, steps: int, limit: Any) -> Solution:
+    """Every draw by a search of its own.
+
+    It begins at its row of `start`, at its draw of the prior or at the guess made from the mode, whichever fits best; half
+    way, one that got nowhere goes on from the mode.
+    """
+    unmoved = jax.vmap(lambda e: problem.prior.colour(e, problem.series.static))(draws.centre)
+    begins = jnp.stack([start, unmoved, _around(problem, mode, draws)], 1)
+
+    def one(zs, draw, limit):
+        own = problem._replace(std=draw.std)
+        costs = jax.vmap(lambda z: (own.residuals(z, draw.data, draw.centre) ** 2).sum())(zs)
+        begin = zs[jnp.argmin(jnp.where(jnp.isnan(costs), jnp.inf, costs))]
+        found = solve(own, begin, draw.data, draw.centre, steps // 2)
+        return solve(own, jnp.where(found.cost > limit, mode, found.z), draw.data, draw.centre, steps - steps // 2)
+
+    return jax.vmap(one)(begins, draws, limit)
 
 
 def _limit(mode_cost, count):

@@ -65,7 +65,7 @@ def make_series(t: Any, y: Any, static: Any = None) -> Series:
     Raises:
         ValueError: where the arrays do not fit together; the message names the series.
 
-    Example:
+    Examples:
         >>> import odeprocess as odp
         >>> odp.make_series([[0.0, 1.0], [0.5, 2.0, 3.0]], [[1.0, 2.0], [0.0, float("nan"), 1.0]]).observed.sum(-1)
         array([2, 2])

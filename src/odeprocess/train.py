@@ -1,11 +1,10 @@
 """`fit`: from series to a model."""
 
-import dataclasses
 import functools
 import math
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,73 +13,22 @@ import jax.random as jr
 import numpy as np
 
 from . import checks
+from .checkpoints import Checkpoints, description, discard
+from .course import Course
 from .epoch import Plan, TrainState, run_epoch, start
-from .model import Model
 from .optimise import FitOptions
+from .outcome import Fit, outcome
 from .polish import begin, run_polish
 from .prepare import check_series, checked_seeds, planned, suited, warn_of_scattered_series
 from .process import Process, Spec, variant
 from .progress import progress_bar
 from .scaling import Origin, Scaling
 from .series import Series
-from .tasks import TaskSampler
+from .tasks import Task, TaskSampler
 
 
 class TrainingError(RuntimeError):
     """Training broke down for every seed."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class History:
-    """What happened, `[epochs, seeds]` each.
-
-    Attributes:
-        loss: mean training loss a step (the negative objective a series, so larger tasks count for more), over the steps that
-            were finite; NaN after a seed has stopped.
-        mse_one: validation error of one latent draw; NaN where not evaluated. All scores are in scaled units.
-        mse: validation error of the mean over draws.
-        nll: validation negative log density a value.
-        polish: mean loss a step in the second half of training, where there is one, `[epochs, seeds]`.
-        seconds: wall time of each epoch of both halves, `[epochs]`.
-    """
-
-    loss: np.ndarray
-    mse_one: np.ndarray
-    mse: np.ndarray
-    nll: np.ndarray
-    polish: np.ndarray
-    seconds: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Fit:
-    """The outcome of `fit`.
-
-    Attributes:
-        models: one model a seed; `None` for a seed that broke down.
-        history: losses and scores by epoch and seed.
-        best: which seed scored best on validation (without it: had the lowest training loss over the last tenth).
-        skipped: steps that were skipped because they were not finite, by seed.
-        compile_seconds: the time until the end of the first epoch, less that of an ordinary (median) epoch.
-        train_seconds: the time of all epochs, that apart.
-    """
-
-    models: tuple[Model | None, ...]
-    history: History
-    best: int
-    skipped: np.ndarray
-    compile_seconds: float
-    train_seconds: float
-
-    def __repr__(self) -> str:
-        return f"Fit({self.models[self.best]!r}, best of {len(self.models)} seed(s), {len(self.history.seconds)} epochs)"
-
-    @property
-    def model(self) -> Model:
-        """The model of the best seed."""
-        found = self.models[self.best]
-        assert found is not None
-        return found
 
 
 def fit(
@@ -94,6 +42,9 @@ def fit(
     origin: Origin = "absolute",
     seeds: int | Sequence[int] = 0,
     progress: bool | Callable[[str], None] | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 10.0,
+    resume: bool = False,
 ) -> Fit:
     """Trains a process on series.
 
@@ -111,15 +62,21 @@ def fit(
             subjects, batches or events that begin at different times. For the scaling that is fitted here.
         seeds: one seed, or several to train at once.
         progress: whether to show a progress bar; by default on a terminal. Or a function to call after each epoch with a note.
+        checkpoint: a folder in which to keep how far training has come. It stays when training is done: a call with
+            `resume` then gives the same `Fit` again at once. `odeprocess.checkpoints.discard` removes it.
+        checkpoint_every: the least number of seconds between two checkpoints; 0 for one after each epoch.
+        resume: whether to go on from the checkpoint, if there is one. On the same machine, with as many threads, training
+            ends as if it had never been stopped: with the same weights and history, bit by bit. All else must be given
+            as it was.
 
     Returns:
         A `Fit`: `fit(...).model` is the model.
 
     Raises:
-        ValueError: where the series or options do not fit together.
+        ValueError: where the series or options do not fit together, or the checkpoint is of another run.
         TrainingError: where every seed broke down.
 
-    Example:
+    Examples:
         >>> import jax, odeprocess as odp
         >>> series = odp.data.lines.sample(20, key=jax.random.key(0))
         >>> odp.fit("np", series, options=odp.FitOptions(epochs=1)).model
@@ -129,6 +86,11 @@ def fit(
     seed_array = checked_seeds(seeds)
     checks.instance("sampler", sampler, TaskSampler, "a TaskSampler(…)")
     checks.instance("options", options, FitOptions, "FitOptions(…)")
+    checks.require(
+        isinstance(checkpoint_every, (int, float)) and checkpoint_every >= 0,
+        f"`checkpoint_every` is {checkpoint_every!r}; expected a number of seconds, 0 or more.",
+    )
+    checks.require(checkpoint is not None or not resume, "`resume` needs `checkpoint`: the folder to go on from.")
     spec = variant(spec) if isinstance(spec, str) else spec
     checks.instance("spec", spec, Spec, "the name of a variant, or a spec from variant(…)")
     spec = suited(spec, sampler, series)
@@ -142,33 +104,66 @@ def fit(
     options = options.suited(learned_prior=spec.prior == "learned")
     processes = _initial(spec, seed_array)
     plan, tasks = planned(spec, processes.flow, scaled, validation, scaling, sampler, options)
-    states = _start(processes, plan)
     keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, scaled)
+    course, keeper = Course(_start(processes, plan)), None
+    if checkpoint is not None:
+        held_out = None if validation is None else scaling.apply(validation)
+        run = description(spec, sampler, options, seed_array, scaled, held_out)
+        keeper = Checkpoints(Path(checkpoint), run, checkpoint_every)
+        found = keeper.begin(resume=resume)
+        if found is not None:
+            course = Course.restored(found, course.states, lambda: jax.eval_shape(lambda p: begin(plan, p, data), processes))
 
-    reports, ends, broken = [], [], np.zeros(len(seed_array), bool)
     validated = tasks is not None and options.keep == "best"
-    with progress_bar(options.epochs + options.polish_epochs, "training", show=progress) as advance:
-        for epoch in range(options.epochs):
-            states, report = run_epoch(plan, states, keys, jnp.asarray(epoch), data, tasks)
-            reports.append(jax.device_get(report))
-            ends.append(time.perf_counter())
-            advance(f"loss {np.nanmean(reports[-1].loss) if np.isfinite(reports[-1].loss).any() else math.nan:.4g}")
-            broken, stopped = jax.device_get((states.bad_in_a_row >= options.max_bad_steps, states.stopped))
-            if broken.all():
-                raise TrainingError(_breakdown(epoch, options.max_bad_steps, len(broken)))
-            if (stopped | broken).all():
-                break
-        losses = []
-        if options.polish_epochs:
-            polished = begin(plan, _kept(states, validated), data)
-            for epoch in range(options.polish_epochs):
-                polished, loss = run_polish(plan, polished, keys, jnp.asarray(epoch), data)
-                losses.append(jax.device_get(loss))
-                ends.append(time.perf_counter())
-                advance(f"polishing, loss {np.nanmean(losses[-1]) if np.isfinite(losses[-1]).any() else math.nan:.4g}")
-            states = dataclasses.replace(states, process=polished.process, best=polished.process)
-    seconds = np.diff([began, *ends])
-    return _finished(states, spec, scaling, seed_array, broken, reports, losses, seconds, validated=validated)
+    total, done = options.epochs + options.polish_epochs, course.epochs + course.polish_epochs
+    with progress_bar(total, "training", show=progress, done=done) as advance:
+        try:
+            for note, finished in _epochs(course, plan, options, keys, data, tasks, validated=validated, began=began):
+                if keeper is not None:
+                    keeper.save(course.epochs + course.polish_epochs, course.arrays, finished=finished)
+                advance(note)
+        except TrainingError:
+            if keeper is not None:  # it would break down again
+                discard(keeper.folder)
+            raise
+    return outcome(course, spec, scaling, seed_array, max_bad_steps=options.max_bad_steps, validated=validated)
+
+
+def _epochs(
+    course: Course,
+    plan: Plan,
+    options: FitOptions,
+    keys: Any,
+    data: Series,
+    tasks: Task | None,
+    *,
+    validated: bool,
+    began: float,
+) -> Iterator[tuple[str, bool]]:
+    """Takes `course` to its end; after each epoch, a note on it and whether it was the last."""
+    most, last = options.max_bad_steps, options.polish_epochs
+    while course.epochs < options.epochs and not course.stopped(most):
+        epoch = jnp.asarray(course.epochs)
+        course.states, report = run_epoch(plan, course.states, keys, epoch, data, tasks)
+        report = jax.device_get(report)  # waits for the epoch to end
+        course.add(report, time.perf_counter() - began)
+        if course.broken(most).all():
+            raise TrainingError(_breakdown(course.epochs, most, len(keys)))
+        yield _note(report.loss), not last and (course.epochs == options.epochs or course.stopped(most))
+        began = time.perf_counter()
+    if last and course.polished is None:
+        course.polished = begin(plan, _kept(course.states, validated), data)
+    while course.polish_epochs < last:
+        epoch = jnp.asarray(course.polish_epochs)
+        course.polished, loss = run_polish(plan, course.polished, keys, epoch, data)
+        loss = jax.device_get(loss)
+        course.add_polish(loss, time.perf_counter() - began)
+        yield f"polishing, {_note(loss)}", course.polish_epochs == last
+        began = time.perf_counter()
+
+
+def _note(loss: Any) -> str:
+    return f"loss {np.nanmean(loss) if np.isfinite(loss).any() else math.nan:.4g}"
 
 
 def _kept(states: TrainState, validated: bool) -> Process:
@@ -182,7 +177,7 @@ def _kept(states: TrainState, validated: bool) -> Process:
 def _breakdown(epoch: int, bad_steps: int, num_seeds: int) -> str:
     who = "the seed" if num_seeds == 1 else f"all {num_seeds} seeds"
     return (
-        f"Training broke down in epoch {epoch + 1}: {bad_steps} steps in a row had a loss or gradient that was not finite, for "
+        f"Training broke down in epoch {epoch}: {bad_steps} steps in a row had a loss or gradient that was not finite, for "
         f"{who}. Look for extreme values in the series; then try a lower learning_rate, clip=1.0, or a larger noise_floor."
     )
 
@@ -201,41 +196,3 @@ def _start(processes: Process, plan: Plan) -> TrainState:
 @jax.jit
 def _keys(seeds: Any) -> Any:
     return jax.vmap(jr.key)(seeds)
-
-
-def _finished(states, spec, scaling, seeds, broken, reports, losses, seconds, *, validated) -> Fit:
-    loss, mse_one, mse, nll = (
-        np.stack(x) for x in zip(*((r.loss, *dataclasses.astuple(r.validation)) for r in reports), strict=True)
-    )
-    polish = np.stack(losses) if losses else np.zeros((0, len(seeds)))
-    history = History(loss, mse_one, mse, nll, polish, seconds)
-    states = jax.device_get(states)
-    keep_best = validated & np.isfinite(states.best_score)
-    models = []
-    for i, seed in enumerate(seeds):
-        process = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), states.best if keep_best[i] else states.process)
-        info = {
-            "seed": int(seed),
-            "epochs": len(reports),
-            "epoch": int(states.best_epoch[i]) if keep_best[i] else len(reports),
-            "polished": len(losses),
-            "skipped_steps": int(states.skipped[i]),
-        }
-        models.append(None if broken[i] else Model(process, spec, scaling, info))
-    if broken.any():
-        warnings.warn(
-            f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
-            stacklevel=3,
-        )
-    late = max(1, len(reports) // 10)  # one epoch's loss is noise
-    quality = np.where(keep_best, states.best_score, history.loss[-late:].mean(0))
-    quality = np.where(broken | np.isnan(quality), np.inf, quality)
-    ordinary = float(np.median(seconds[1:])) if len(seconds) > 1 else 0.0
-    return Fit(
-        tuple(models),
-        history,
-        int(np.argmin(quality)),
-        np.asarray(states.skipped),
-        compile_seconds=float(seconds[0]) - ordinary,
-        train_seconds=ordinary + float(seconds[1:].sum()),
-    )

@@ -32,7 +32,7 @@ class CurveFamily:
     def sample(self, num_series: int, *, key: Any, noise: float = 0.0) -> Series:
         """A batch of series, with independent normal noise of standard deviation `noise` if asked.
 
-        Example:
+        Examples:
             >>> import jax, odeprocess as odp
             >>> odp.data.sines.sample(3, key=jax.random.key(0)).y.shape
             (3, 100, 1)

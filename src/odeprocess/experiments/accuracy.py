@@ -10,18 +10,21 @@ import numpy as np
 
 from ..data import SOURCES
 from ..model import Model
+from ..outcome import Fit
+from ..process import variant
 from ..recipes import recipe
 from ..scaling import Scaling
 from ..series import Series
-from ..train import Fit, fit
-from . import gaussian
+from ..train import fit
+from . import attentive, gaussian
 from .measure import FLOOR, of_draws, of_normal
 from .protocol import protocol
 
 SPLITS = ("interpolation", "forecast")
 DRAWS = 128
 HELD_OUT = 60  # series that calibrate, at most a fifth of them all
-SERIES_AT_ONCE = 100
+SERIES_AT_ONCE = 250
+BASELINE_STEPS = 3000
 PAPER = {"paper-ndp": "ndp", "paper-np": "np"}
 
 
@@ -78,8 +81,12 @@ def train(board: Board, name: str, seeds: tuple[int, ...], told: Callable[[str],
         plan = protocol(board.task)
         plan = plan.replace(epochs=2) if board.quick else plan
         return plan.fit(PAPER[name], series, seeds=seeds, progress=told)
+    if name == "latent-ode":
+        plan = recipe(series, steps=20 if board.quick else BASELINE_STEPS)
+        plan = {**plan, "spec": variant(name), "options": dataclasses.replace(plan["options"], polish=0)}
+        return fit(series=series, seeds=seeds, progress=told, **plan)
     series = series[: len(series) - held_out(series)]
-    return fit(series=series, seeds=seeds, progress=told, **recipe(series, steps=20 if board.quick else 3000))
+    return fit(series=series, seeds=seeds, progress=told, **recipe(series, **({"steps": 20} if board.quick else {})))
 
 
 def held_out(series: Series) -> int:
@@ -112,12 +119,37 @@ def score_model(model: Model, board: Board, *, refined: bool, told: Callable[[st
     return found
 
 
-def score_gaussian(board: Board, *, learned: bool, told: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
-    """The same for Gaussian processes, fitted to each series alone or with `learned` hyper-parameters."""
+def score_attentive(board: Board, seed: int, told: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
+    """The same for an attentive neural process, which it trains."""
+    series, test, found = board.train, board.test, {}
+    scaling = Scaling.fit(series)
+    steps = 20 if board.quick else BASELINE_STEPS
+    model = attentive.trained(scaling.apply(series), recipe(series)["sampler"], steps, seed)
+    fresh, truth, spread = scaling.apply(test), np.asarray(test.y, np.float64), _spread(board)
+    t, y = np.asarray(fresh.t, np.float64), np.asarray(fresh.y, np.float64)
+    rng = np.random.default_rng(0)
+    for split, context in board.cells():
+        given = board.given(split, context)
+        index = np.argsort(~given, 1, kind="stable")[:, :context]
+        seen = np.take_along_axis(t, index, 1), np.take_along_axis(y, index[..., None], 1)
+        loc, std = attentive.draws(model, *seen, t, key=jr.key(0), n=DRAWS)
+        low, high = np.quantile(loc + std * rng.standard_normal(loc.shape), [0.05, 0.95], axis=1)
+        loc, low, high = (np.asarray(scaling.values_to_user(x), np.float64) for x in (loc, low, high))
+        chosen = np.broadcast_to(~given[..., None], y.shape)
+        scores = of_draws(loc, np.maximum(std, FLOOR) * spread, low, high, truth, chosen)
+        found[f"{split} {context}"] = {k: v.tolist() for k, v in scores.items()}
+    told(f"{board.task}, seed {seed}")
+    return found
+
+
+def score_gaussian(board: Board, name: str, told: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
+    """The same for Gaussian processes: fitted to each series alone, with learned hyper-parameters, or of the true family."""
     train_series, test, found = board.train, board.test, {}
     scaling = Scaling.fit(train_series)
     known, fresh = scaling.apply(train_series), scaling.apply(test)
-    hyper = gaussian.learned(np.asarray(known.t, np.float64), np.asarray(known.y, np.float64)) if learned else None
+    among = (gaussian.ORACLES[board.task],) if name == "gp-oracle" else gaussian.KERNELS
+    arrays = np.asarray(known.t, np.float64), np.asarray(known.y, np.float64)
+    hyper = None if name == "gp-series" else gaussian.learned(*arrays, among)
     t, y = np.asarray(fresh.t, np.float64), np.asarray(fresh.y, np.float64)
     spread, truth = np.asarray(_spread(board)), np.asarray(test.y, np.float64)
     for split, context in board.cells():
@@ -142,7 +174,9 @@ def run_board(board: Board, name: str, seeds: tuple[int, ...], folder: Path, tol
     """Trains a model where it needs training, and scores it: what a job of the scoreboard leaves behind."""
     about = {"task": board.task, "noise": board.noise, "variant": name, "series": board.count}
     if name.startswith("gp-"):
-        return {**about, "seeds": 1, "scores": {name: [score_gaussian(board, learned=name == "gp-shared", told=told)]}}
+        return {**about, "seeds": 1, "scores": {name: [score_gaussian(board, name, told)]}}
+    if name == "anp":
+        return {**about, "seeds": len(seeds), "scores": {name: [score_attentive(board, seed, told) for seed in seeds]}}
     found, series = train(board, name, seeds, told), board.train
     scores: dict[str, list[Any]] = {}
     for i, model in enumerate(found.models):

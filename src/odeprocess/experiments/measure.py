@@ -50,7 +50,8 @@ def of_draws(draws: Any, std: Any, low: Any, high: Any, y: Any, chosen: Any) -> 
     seen = np.sort(draws + std * rng.standard_normal(draws.shape), 1)
     weight = (2 * np.arange(1, count + 1) - count - 1)[None, :, None, None]
     apart = 2 * (weight * seen).sum(1) / (count * (count - 1))  # mean distance of two draws
-    return _averaged(
+    joint, ess = _joint(draws, std, y, chosen)
+    return {"joint": joint, "joint_ess": ess} | _averaged(
         chosen,
         mse=(y - draws.mean(1)) ** 2,
         log_likelihood=logsumexp(each, 1) - np.log(count),
@@ -58,6 +59,15 @@ def of_draws(draws: Any, std: Any, low: Any, high: Any, y: Any, chosen: Any) -> 
         coverage90=((low <= y) & (y <= high)).astype(float),
         width90=high - low,
     )
+
+
+def _joint(draws: Any, std: Any, y: Any, chosen: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Log density of all chosen values of a series together, a value, and how many draws carry it (their effective number)."""
+    each = -0.5 * ((y[:, None] - draws) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    total = np.where(chosen[:, None], each, 0.0).sum((2, 3))
+    whole, squares = (np.asarray(logsumexp(k * total, 1)) for k in (1, 2))
+    ess = np.exp(2 * whole - squares)
+    return (whole - np.log(draws.shape[1])) / chosen.sum((1, 2)), ess
 
 
 def _averaged(chosen: Any, **values: Any) -> dict[str, np.ndarray]:

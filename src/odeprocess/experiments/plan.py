@@ -89,7 +89,7 @@ def _said(options: Any) -> dict[str, Any]:
 def experiment(name: str, *, num_seeds: int | None = None, quick: bool = False) -> Experiment:
     """Reads one experiment, with as many seeds as it says unless told otherwise.
 
-    Example:
+    Examples:
         >>> from odeprocess.experiments import experiment
         >>> len(experiment("table1").cells)
         24

@@ -9,11 +9,12 @@ from typing import Any, Literal
 from .. import checks
 from ..data import SOURCES, rotating, variable_rotating
 from ..optimise import FitOptions
+from ..outcome import Fit
 from ..process import Spec, variant
 from ..scaling import Scaling
 from ..series import Series
 from ..tasks import Task, TaskSampler
-from ..train import Fit, fit
+from ..train import fit
 
 DIGITS = {source.name: source for source in (rotating, variable_rotating)}
 
@@ -144,7 +145,7 @@ def paper() -> dict[str, Any]:
 def protocol(name: str) -> Protocol:
     """The protocol of a task.
 
-    Example:
+    Examples:
         >>> import odeprocess as odp
         >>> odp.experiments.protocol("lotka-volterra").test_context
         90

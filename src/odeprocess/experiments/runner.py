@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..train import Fit
+from ..outcome import Fit
 from . import classifier
 from .accuracy import Board, run_board
 from .active import query_curves
+from .gaussian import ORACLES
 from .plan import Cell, Experiment
 from .scoring import frames_of, score
 from .splits import Splits, split
@@ -65,6 +66,8 @@ def _boards(experiment: Experiment, out: Path) -> list[Any]:
     for task in settings["quick"]["tasks"] if experiment.quick else settings["tasks"]:
         for noise in settings["noise"]:
             for name in settings["variants"]:
+                if name == "gp-oracle" and task not in ORACLES:
+                    continue
                 count = 4 if experiment.quick else settings["gp_series" if name == "gp-series" else "series"]
                 board = Board(task, noise, count, experiment.quick)
                 trained = "" if name.startswith("gp-") else f"-{len(seeds)}"

@@ -7,8 +7,18 @@ from typing import Any
 from .pictures import plt
 from .store import read_json
 
-SHOWN = ("default", "default-amortised", "gp-series", "gp-shared", "paper-ndp", "paper-np")
-COLOURS = dict(zip(SHOWN, ("#c2410c", "#fdba74", "#1d4ed8", "#60a5fa", "#4b5563", "#9ca3af"), strict=True))
+COLOURS = {
+    "default": "#c2410c",
+    "default-amortised": "#fdba74",
+    "gp-series": "#1d4ed8",
+    "gp-shared": "#60a5fa",
+    "gp-oracle": "#a5b4fc",
+    "latent-ode": "#15803d",
+    "anp": "#86efac",
+    "paper-ndp": "#4b5563",
+    "paper-np": "#9ca3af",
+}
+SHOWN = tuple(COLOURS)
 RIVALS = ("gp-series", "gp-shared")
 
 

@@ -9,15 +9,19 @@
 | ndp-l       | dl/dt = f(l, d, t)  | l                         |
 | nd2p-l      | d²l/dt² = f(…)      | l                         |
 | ndp-skip    | dl/dt = A + f(l, d, t) | C + h(l, d, t)          |
+| latent-ode  | dl/dt = f(l, t)     | h(l, t)                   |
 | image-np    | nothing (`Still`)   | deconvolution of (l, t)   |
 | image-ndp   | dl/dt = f(l, d, t)  | deconvolution of l        |
 
 The image variants have convolutional encoders, and the image NDP takes l(t0) from the first frame alone.
 
 `ndp-skip` is ours, not the paper's: small, smooth, with a prior over its latents, for accurate posteriors
-(`Posterior.refine`); its field and readout are linear maps of (l, d, t) with networks beside them. Sizes of the others
-are those of the paper's released code. To make a variant of your own, start from a row and change fields:
-`variant("ndp", channels=2, l_dim=4)`; parts that no field names are put together by hand with `Process(...)`.
+(`Posterior.refine`); its field and readout are linear maps of (l, d, t) with networks beside them. `latent-ode` is the
+latent ODE of Rubanova et al. (2019), a variational autoencoder without a control d; its observations are summed up, not
+read in order by a recurrent network. Sizes of the others are those of the paper's released code.
+
+To make a variant of your own, start from a row and change fields: `variant("ndp", channels=2, l_dim=4)`; parts that no
+field names are put together by hand with `Process(...)`.
 """
 
 from typing import Any
@@ -42,10 +46,23 @@ VARIANTS: dict[str, Spec] = {
             *(64, 8, 4, 48),
             noise="shared",
             noise_start=-1.2,
-            noise_floor=1e-3,
+            noise_floor=1e-4,
             latent_floor=1e-3,
             latent_scale="free",
             skip=True,
+            prior="learned",
+            solver=Grid(steps=8, order=4),
+        ),
+        Spec(
+            "latent-ode",
+            "first",
+            "plain",
+            *(64, 16, 16, 64),
+            noise="shared",
+            noise_start=-1.2,
+            noise_floor=1e-3,
+            latent_floor=1e-3,
+            latent_scale="free",
             prior="learned",
             solver=Grid(steps=8, order=4),
         ),
@@ -68,7 +85,7 @@ VARIANTS: dict[str, Spec] = {
 def variant(name: str, **changes: Any) -> Spec:
     """The row `name` of the table, with some fields changed.
 
-    Example:
+    Examples:
         >>> import odeprocess as odp
         >>> odp.variant("ndp", channels=2, l_dim=4).l_dim
         4

@@ -1,0 +1,151 @@
+"""What the worked examples share: their options, the table of scores, and the picture of forecasts."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+import odeprocess as odp
+from odeprocess.experiments.baseline import GaussianBaseline, baseline_scores
+from odeprocess.plots import COLOURS, INK
+
+ROOT = Path(__file__).parent.parent
+SCORES = ("mse", "nll", "crps", "coverage")
+OURS, THEIRS = "odeprocess", "Gaussian process"
+QUICK = {"epochs": 1, "polish": 0, "held_out": 2, "draws": 8, "sizes": {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}}
+
+
+class Run(NamedTuple):
+    """How an example runs: whether as a rehearsal of seconds, where its picture goes, and options of the forecaster."""
+
+    quick: bool
+    out: Path
+    options: dict[str, Any]
+
+
+def run_options(description: str | None) -> Run:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a rehearsal of seconds; its figures mean nothing")
+    parser.add_argument("--out", type=Path, help="folder of the picture; docs/gallery, or build/gallery with --quick")
+    found = parser.parse_args()
+    out = found.out or ROOT / ("build" if found.quick else "docs") / "gallery"
+    out.mkdir(parents=True, exist_ok=True)
+    return Run(found.quick, out, QUICK if found.quick else {})
+
+
+class Scores(NamedTuple):
+    """Scores of held-out series, a row for each: ours, and those of Gaussian processes fitted to each of them."""
+
+    ours: pd.DataFrame
+    theirs: pd.DataFrame
+
+    @classmethod
+    def of(cls, forecaster: odp.Forecaster, train: pd.DataFrame, test: pd.DataFrame, context: int, split: str) -> "Scores":
+        """Both are given the same rows of each series, and asked about the others."""
+        ours = forecaster.evaluate(test, context, split, by="series")
+        return cls(ours, baseline_scores(forecaster, train, test, context, split))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Scores"]) -> "Scores":
+        """Of several held-out sets."""
+        return cls(*(pd.concat(x, ignore_index=True) for x in zip(*parts, strict=True)))
+
+    @property
+    def transformed(self) -> bool:
+        """Whether the baseline is better, by CRPS, on transformed values."""
+        return bool(self.theirs.groupby("transformed")["crps"].mean().idxmin())
+
+    @property
+    def baseline(self) -> pd.DataFrame:
+        """The better one."""
+        return self.theirs[self.theirs["transformed"] == self.transformed]
+
+    def report(self, name: str, title: str, run: Run, seconds: float) -> None:
+        """Prints the means over series with the paired difference, and keeps them in results/examples.json."""
+        table = Table(title=title)
+        for column in ("", *SCORES):
+            table.add_column(column, justify="left" if not column else "right")
+        rows: dict[str, Any] = {"series": len(self.ours), "seconds": round(seconds, 1)}
+        for label, scores in ((OURS, self.ours), (THEIRS, self.baseline)):
+            rows[label] = {score: float(scores[score].mean()) for score in SCORES}
+            table.add_row(label, *(f"{value:.3g}" for value in rows[label].values()))
+        apart = self.ours[list(SCORES)].to_numpy() - self.baseline[list(SCORES)].to_numpy()
+        error = apart.std(0, ddof=1) / len(apart) ** 0.5 if len(apart) > 1 else np.full(len(SCORES), np.nan)
+        rows["difference"] = {s: [float(m), float(e)] for s, m, e in zip(SCORES, apart.mean(0), error, strict=True)}
+        table.add_row("difference", *(f"{mean:+.2g} ± {e:.2g}" for mean, e in rows["difference"].values()))
+        Console().print(table)
+        if not run.quick:
+            path = ROOT / "results" / "examples.json"
+            known = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps({**known, name: rows}, indent=1).replace("NaN", "null") + "\n")
+
+
+def draw_forecasts(
+    forecaster: odp.Forecaster,
+    baseline: GaussianBaseline,
+    table: pd.DataFrame,
+    context: int,
+    panels: Sequence[tuple[Any, str]],
+    titles: Sequence[str],
+    labels: dict[str, str],
+    until: float,
+) -> Figure:
+    """Draws what both say of some series after their first rows, and what came.
+
+    Arguments:
+        forecaster: ours.
+        baseline: theirs.
+        table: whole series.
+        context: how many rows of each are given.
+        panels: series and variable of each.
+        titles: of the panels.
+        labels: what the axes are called, by column.
+        until: where the horizontal axis ends, counted from each series' first row.
+    """
+    columns, grid = forecaster.layout_.columns, np.linspace(0.0, until, 160)
+    given = table.sort_values(columns.time).groupby(columns.series).head(context)
+    given = given[given[columns.series].isin([name for name, _ in panels])]
+    ours, theirs = forecaster.predict(given, grid), baseline.predict(given, grid)
+    wide = min(len(panels), 3)
+    shape = {"nrows": -(-len(panels) // wide), "ncols": wide, "squeeze": False, "sharex": True, "layout": "constrained"}
+    figure, axes = plt.subplots(figsize=(3.3 * wide, 0.7 + 2.5 * shape["nrows"]), **shape)
+    for i, (ax, (name, variable)) in enumerate(zip(axes.flat, panels, strict=False)):
+        for found, colour, label, style in ((theirs, COLOURS[1], THEIRS, "--"), (ours, COLOURS[0], OURS, "-")):
+            line = found[(found[columns.series] == name) & (found["variable"] == variable)]
+            t, low, mid, high = (line[column].to_numpy() for column in (columns.time, "q0.05", "q0.5", "q0.95"))
+            ax.fill_between(t, low, high, color=colour, alpha=0.16, linewidth=0)
+            ax.plot(t, mid, style, color=colour, linewidth=1.8, label=f"{label}: median and 90 % interval")
+        here, seen = (x[x[columns.series] == name].sort_values(columns.time) for x in (table, given))
+        ax.plot(here[columns.time], here[variable], "o", mfc="white", mec=INK, markersize=4.5, label="held out")
+        ax.plot(seen[columns.time], seen[variable], "o", color=INK, markersize=4.5, label="given")
+        line = ours[(ours[columns.series] == name) & (ours["variable"] == variable)]
+        ends = np.r_[here[variable].dropna(), line["q0.05"], line["q0.95"]]
+        room = 0.08 * (ends.max() - ends.min())
+        ax.set_ylim(ends.min() - room, ends.max() + 2 * room)
+        ax.set_title(titles[i], fontsize=10)
+        ax.spines[["top", "right"]].set_visible(False)
+        if i % wide == 0 or variable != panels[i - 1][1]:
+            ax.set_ylabel(labels[variable])
+    for ax in axes[-1]:
+        ax.set_xlabel(labels[columns.time])
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles[::-1], names[::-1], loc="outside upper center", ncols=4, fontsize=9, frameon=False)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a picture that is small enough for a page."""
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    print(f"Wrote {path}")
