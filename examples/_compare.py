@@ -70,11 +70,11 @@ class Scores(NamedTuple):
         return self.theirs[self.theirs["transformed"] == self.transformed]
 
     def report(self, name: str, title: str, run: Run, seconds: float) -> None:
-        """Prints the means over series with the paired difference, and keeps them in results/examples.json."""
+        """Prints the means over series with the paired difference, and keeps them in results/examples.json and for the page."""
         table = Table(title=title)
         for column in ("", *SCORES):
             table.add_column(column, justify="left" if not column else "right")
-        rows: dict[str, Any] = {"series": len(self.ours), "seconds": round(seconds, 1)}
+        rows: dict[str, Any] = {"title": title, "series": len(self.ours), "seconds": round(seconds, 1)}
         for label, scores in ((OURS, self.ours), (THEIRS, self.baseline)):
             rows[label] = {score: float(scores[score].mean()) for score in SCORES}
             table.add_row(label, *(f"{value:.3g}" for value in rows[label].values()))
@@ -87,56 +87,75 @@ class Scores(NamedTuple):
             path = ROOT / "results" / "examples.json"
             known = json.loads(path.read_text()) if path.exists() else {}
             path.write_text(json.dumps({**known, name: rows}, indent=1).replace("NaN", "null") + "\n")
+            (run.out / f"{name}.txt").write_text(on_page(rows))
 
 
-def draw_forecasts(
-    forecaster: odp.Forecaster,
-    baseline: GaussianBaseline,
-    table: pd.DataFrame,
-    context: int,
-    panels: Sequence[tuple[Any, str]],
-    titles: Sequence[str],
-    labels: dict[str, str],
-    until: float,
-) -> Figure:
-    """Draws what both say of some series after their first rows, and what came.
+def on_page(rows: dict[str, Any]) -> str:
+    """The table as the gallery shows it."""
+    lines = [f"| {rows['title']} | MSE | NLL | CRPS | 90 % intervals hold |", "|---|---|---|---|---|"]
+    for label in (OURS, THEIRS):
+        mse, nll, crps, coverage = rows[label].values()
+        lines.append(f"| {label} | {mse:.3g} | {nll:.3g} | {crps:.3g} | {coverage:.0%} |")
+    return "\n".join(lines) + "\n"
+
+
+class Panel(NamedTuple):
+    """One variable of one series: its rows, those that are given, and what both say; for a picture."""
+
+    title: str
+    variable: str
+    rows: pd.DataFrame
+    given: pd.DataFrame
+    ours: pd.DataFrame
+    theirs: pd.DataFrame
+
+
+def ask(
+    forecaster: odp.Forecaster, baseline: GaussianBaseline, table: pd.DataFrame, context: int, until: float, title: str
+) -> list[Panel]:
+    """What both say of one series after its first rows, a panel for each variable.
 
     Arguments:
         forecaster: ours.
         baseline: theirs.
-        table: whole series.
-        context: how many rows of each are given.
-        panels: series and variable of each.
-        titles: of the panels.
-        labels: what the axes are called, by column.
-        until: where the horizontal axis ends, counted from each series' first row.
+        table: the whole series.
+        context: how many rows are given.
+        until: where the horizontal axis ends, counted from the first row.
+        title: of the panels; `{}` stands for the variable.
     """
     columns, grid = forecaster.layout_.columns, np.linspace(0.0, until, 160)
-    given = table.sort_values(columns.time).groupby(columns.series).head(context)
-    given = given[given[columns.series].isin([name for name, _ in panels])]
-    ours, theirs = forecaster.predict(given, grid), baseline.predict(given, grid)
-    wide = min(len(panels), 3)
-    shape = {"nrows": -(-len(panels) // wide), "ncols": wide, "squeeze": False, "sharex": True, "layout": "constrained"}
-    figure, axes = plt.subplots(figsize=(3.3 * wide, 0.7 + 2.5 * shape["nrows"]), **shape)
-    for i, (ax, (name, variable)) in enumerate(zip(axes.flat, panels, strict=False)):
-        for found, colour, label, style in ((theirs, COLOURS[1], THEIRS, "--"), (ours, COLOURS[0], OURS, "-")):
-            line = found[(found[columns.series] == name) & (found["variable"] == variable)]
-            t, low, mid, high = (line[column].to_numpy() for column in (columns.time, "q0.05", "q0.5", "q0.95"))
+    rows = table.sort_values(columns.time)
+    given = rows.head(context)
+    both = forecaster.predict(given, grid), baseline.predict(given, grid)
+    return [
+        Panel(title.format(name), name, rows, given, *(found[found["variable"] == name] for found in both))
+        for name in columns.values
+    ]
+
+
+def draw_forecasts(panels: Sequence[Panel], time: str, labels: dict[str, str], wide: int = 3) -> Figure:
+    """Draws panels, `wide` in a row; `labels` says what the axes are called, by column."""
+    deep = -(-len(panels) // wide)
+    figure, axes = plt.subplots(
+        deep, wide, figsize=(3.3 * wide, 0.7 + 2.4 * deep), squeeze=False, sharex=True, layout="constrained"
+    )
+    for i, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
+        for found, colour, label, style in ((panel.theirs, COLOURS[1], THEIRS, "--"), (panel.ours, COLOURS[0], OURS, "-")):
+            t, low, mid, high = (found[column].to_numpy() for column in (time, "q0.05", "q0.5", "q0.95"))
             ax.fill_between(t, low, high, color=colour, alpha=0.16, linewidth=0)
-            ax.plot(t, mid, style, color=colour, linewidth=1.8, label=f"{label}: median and 90 % interval")
-        here, seen = (x[x[columns.series] == name].sort_values(columns.time) for x in (table, given))
-        ax.plot(here[columns.time], here[variable], "o", mfc="white", mec=INK, markersize=4.5, label="held out")
-        ax.plot(seen[columns.time], seen[variable], "o", color=INK, markersize=4.5, label="given")
-        line = ours[(ours[columns.series] == name) & (ours["variable"] == variable)]
-        ends = np.r_[here[variable].dropna(), line["q0.05"], line["q0.95"]]
-        room = 0.08 * (ends.max() - ends.min())
-        ax.set_ylim(ends.min() - room, ends.max() + 2 * room)
-        ax.set_title(titles[i], fontsize=10)
+            ax.plot(t, mid, style, color=colour, linewidth=1.8, label=f"{label}, 90 % interval")
+        ax.plot(panel.rows[time], panel.rows[panel.variable], "o", mfc="white", mec=INK, markersize=4.5, label="held out")
+        ax.plot(panel.given[time], panel.given[panel.variable], "o", color=INK, markersize=4.5, label="given")
+        ends = np.r_[panel.rows[panel.variable].dropna(), panel.ours["q0.05"], panel.ours["q0.95"]]
+        room = 0.06 * (ends.max() - ends.min())
+        ax.set_ylim(ends.min() - room, ends.max() + room)
+        ax.set_title(panel.title, fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
-        if i % wide == 0 or variable != panels[i - 1][1]:
-            ax.set_ylabel(labels[variable])
-    for ax in axes[-1]:
-        ax.set_xlabel(labels[columns.time])
+        if i % wide == 0 or panel.variable != panels[i - 1].variable:
+            ax.set_ylabel(labels[panel.variable])
+        if i + wide >= len(panels):
+            ax.set_xlabel(labels[time])
+            ax.tick_params(labelbottom=True)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     handles, names = axes[0, 0].get_legend_handles_labels()

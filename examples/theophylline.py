@@ -7,7 +7,7 @@ first hour are given, and the remaining day is forecast. Data: R's `Theoph`.
 import time
 
 import pandas as pd
-from _compare import Scores, draw_forecasts, run_options, save
+from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
 from odeprocess.experiments.baseline import GaussianBaseline
@@ -31,10 +31,11 @@ def main() -> None:
     scores = Scores.joined([part[-1] for part in parts])
     scores.report("theophylline", "The rest of the day, given three samples", run, time.perf_counter() - began)
 
-    forecaster, train, test, _ = parts[-1]
-    baseline = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed)
-    title = f"subject {subjects[-1]}, whom the model has never seen"
-    figure = draw_forecasts(forecaster, baseline, test, CONTEXT, [(subjects[-1], "y1")], [title], LABELS, 25.0)
+    panels = []
+    for subject, (forecaster, train, test, _) in zip(subjects[:6], parts, strict=False):
+        baseline = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed)
+        panels += ask(forecaster, baseline, test, CONTEXT, 25.0, f"subject {subject}, left out")
+    figure = draw_forecasts(panels, "t", LABELS)
     save(figure, run.out / "theophylline.png")
 
 

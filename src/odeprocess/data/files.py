@@ -1,6 +1,7 @@
 """Public data files: downloaded once, checked, kept in a cache; or read from a folder of your own.
 
-Some have no home that could be downloaded from: those are read from your own folder alone. `ODEPROCESS_DATA` names that folder; it holds one folder a data set. `ODEPROCESS_CACHE` names another place for the cache.
+`ODEPROCESS_DATA` names that folder; it holds one folder a data set. `ODEPROCESS_CACHE` names another place for the cache.
+Some files have no home to be downloaded from: they are read from your own folder alone.
 """
 
 import dataclasses
