@@ -162,10 +162,13 @@ def large(count: int) -> list[dict]:
 
     import odeprocess as odp
 
-    compiling = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: compiling.append(seconds) if event.startswith("/jax/core/compile/") else None
-    )
+    compiling: list[float] = []
+
+    def noted(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if event.startswith("/jax/core/compile/"):
+            compiling.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(noted)
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0, 10, (count, 20)), 1)
     y = rng.normal(1, 0.2, (count, 1)) * np.sin(t + rng.uniform(0, 1, (count, 1))) + 0.05 * rng.standard_normal(t.shape)

@@ -24,7 +24,7 @@ objectives metrics refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
 optimise epoch soap polish prepare course outcome checkpoints train recipes
-tables.reading tables.checking tables.columns tables.clock tables.covariates tables.transforms tables.long tables.layout
+tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store

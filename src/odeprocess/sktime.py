@@ -5,7 +5,7 @@ given and what is asked together, and is given the last rows of each. A panel of
 or one, give several that overlap.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class ProcessForecaster(BaseForecaster):
         window_: rows of a piece; half of them are given for a forecast.
     """
 
-    _tags = {
+    _tags: ClassVar = {
         "authors": "odeprocess developers",
         "maintainers": "odeprocess developers",
         "y_inner_mtype": INDEX,
@@ -49,7 +49,7 @@ class ProcessForecaster(BaseForecaster):
         "capability:update": True,
         "requires-fh-in-fit": False,
     }
-    _config = {"remember_data": False}
+    _config: ClassVar = {"remember_data": False}
 
     def __init__(self, window: int | None = None, pieces: int = 40, options: dict[str, Any] | None = None):
         self.window, self.pieces, self.options = window, pieces, options

@@ -1,6 +1,7 @@
 """Times of a table: numbers or dates, counted from where each series begins."""
 
 import dataclasses
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -94,32 +95,27 @@ class Clock:
 
 
 def _refuse_text(cells: Any, column: str, places: Places, *, dates: bool) -> None:
-    """Text in a time column: a number that is none, a date in a form of its own, or dates with and without a zone."""
+    """Raises at text in a time column, unless all of it can be read as numbers: at the first cell that is unlike most."""
     texts = cells.to_pylist()
-
-    def is_date(text: str) -> bool:
-        try:
-            np.datetime64(text[:19].replace(" ", "T"))
-        except ValueError:
-            return False
-        return "-" in text[1:] and not text.replace("-", "").isalpha()
-
-    def is_number(text: str) -> bool:
-        try:
-            return bool(np.isfinite(float(text))) or True
-        except ValueError:
-            return False
-
-    kinds = [("number" if is_number(x) else _zoned(x) if is_date(x) else "text") for x in texts]
+    kinds = [_kind(text.strip()) for text in texts]
     if set(kinds) == {"number"} and not dates:
         return
     usual = max(("number", "date with a time zone", "date without a time zone"), key=kinds.count)
     row = next((i for i, kind in enumerate(kinds) if kind != usual), 0)
-    if kinds[row] == "text" and usual == "number" and not dates:
+    if kinds[row] == "text":
         raise ValueError(f"{places.at(column, row)}: {texts[row][:40]!r} is neither a number nor a date. {ISO}")
-    raise ValueError(f"{places.at(column, row)}: {texts[row][:40]!r} is a {kinds[row]}, where others are a {usual}. {ISO}")
+    raise ValueError(f"{places.at(column, row)}: {texts[row][:40]!r} is a {kinds[row]}, where most are a {usual}. {ISO}")
 
 
-def _zoned(text: str) -> str:
+def _kind(text: str) -> str:
+    try:
+        float(text)
+        return "number"
+    except ValueError:
+        pass
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return "text"
     tail = text[10:]
     return "date with a time zone" if tail.endswith("Z") or "+" in tail or "-" in tail else "date without a time zone"

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import checks
 from .checking import has_columns
+from .long import series_of
 from .reading import Table
 
 SERIES = ("series", "id", "unique_id", "series_id", "subject", "subject_id", "patient", "patient_id", "unit", "group")
@@ -106,7 +107,7 @@ def _sorted_out(table: Table, series: str, taken: set[Any]) -> tuple[tuple[str, 
     """The columns that are left: numbers that change within series, and anything that does not but differs between them."""
     import pyarrow as pa
 
-    codes = np.unique(np.asarray(table.column(series).to_pylist(), object).astype(str), return_inverse=True)[1]
+    codes = series_of(table, series)[1]
     order = np.argsort(codes, kind="stable")
     same = np.diff(codes[order]) == 0
     moving, still = [], []

@@ -60,7 +60,7 @@ class Layout:
         for j, name in enumerate(columns.values):
             found, why = choose(long.values[:, j], _transform_of(transform, name, columns))
             transforms.append(found)
-            said.append(f"`{name}`: {_spoken(found)}, {why}.")
+            said.append(f"`{name}` {why}: {_spoken(found)}.")
         clock = Clock.of(table, columns.time).settled(long.t, long.origins, long.starts)
         if clock.unit:
             said.append(f"Time is counted in {clock.unit}.")

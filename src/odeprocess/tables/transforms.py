@@ -10,6 +10,7 @@ from .. import checks
 Name = Literal["identity", "log", "log1p"]
 NAMES = ("identity", "log", "log1p")
 NEAR_ZERO = 0.02  # positive values below this part of their median make a plain logarithm all about them
+COUNTS_FROM = 10  # whole numbers that begin below this are counts, not measurements that were rounded
 TALLEST = 300.0  # of an exponent, so that nothing overflows, and nothing becomes zero
 
 
@@ -65,16 +66,16 @@ def choose(values: np.ndarray, name: Name | None = None) -> tuple[Transform, str
     """
     seen = values[np.isfinite(values)]
     low, positive = seen.min(), seen[seen > 0]
-    counts = low >= 0 and bool((seen == np.round(seen)).all()) and seen.max() > 1
+    counts = 0 <= low < COUNTS_FROM and bool((seen == np.round(seen)).all()) and seen.max() > 1
     middle = float(np.median(positive)) if len(positive) else 1.0
     if name is None:
         if low < 0:
-            return Transform(), "it has negative values"
+            return Transform(), "has negative values"
         if counts:
-            return Transform("log1p"), "it counts"
+            return Transform("log1p"), "counts"
         if low == 0 or low < NEAR_ZERO * middle:
-            return Transform("log1p", middle), "it is never negative, and nearly zero at times"
-        return Transform("log", middle), "it is positive"
+            return Transform("log1p", middle), "is never negative, and nearly zero at times"
+        return Transform("log", middle), "is positive"
     checks.choice("transform", name, NAMES)
     checks.require(
         name == "identity" or low > (0 if name == "log" else -np.finfo(float).tiny),
@@ -82,5 +83,5 @@ def choose(values: np.ndarray, name: Name | None = None) -> tuple[Transform, str
         f"{'log1p or ' if low == 0 else ''}identity.",
     )
     if name == "identity":
-        return Transform(), "as you said"
-    return Transform(name, 1.0 if counts and name == "log1p" else middle), "as you said"
+        return Transform(), "is yours to say"
+    return Transform(name, 1.0 if counts and name == "log1p" else middle), "is yours to say"
