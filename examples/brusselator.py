@@ -23,8 +23,7 @@ def main() -> None:
     for k in (1, 2):
         table[f"Value_{k}"] = table[f"Value_{k}"].where(table[f"Mask_{k}"] == 1)
     table["ID"] = table["ID"].astype(int)
-    count = (12, 4) if run.quick else (TRAIN, TEST)
-    train, test = table[table["ID"] < count[0]], table[table["ID"] >= 1000 - count[1]]
+    train, test = run.cut(table[table["ID"] < TRAIN], "ID"), run.cut(table[table["ID"] >= 1000 - TEST], "ID")
 
     began = time.perf_counter()
     forecaster = odp.Forecaster(**run.options).fit(train, "ID", "Time", ["Value_1", "Value_2"])
@@ -32,7 +31,7 @@ def main() -> None:
     scores.report("brusselator", "Everything after the first twelve rows", run, time.perf_counter() - began)
 
     baseline = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed)
-    each = [rows for _, rows in test.groupby("ID") if len(rows) > 20][:3]
+    each = sorted((rows for _, rows in test.groupby("ID")), key=len)[-3:]
     asked = [ask(forecaster, baseline, rows, CONTEXT, 50.0, "{}") for rows in each]
     panels = [panels[j]._replace(title=f"series {rows['ID'].iloc[0]}, {LABELS[panels[j].variable]}")
               for j in range(2) for rows, panels in zip(each, asked, strict=True)]  # fmt: skip

@@ -24,7 +24,7 @@ def main() -> None:
     began, parts = time.perf_counter(), []
     for fold in range(1 if run.quick else FOLDS):
         out = table["series"] % FOLDS == fold
-        train, test = table[~out], table[out]
+        train, test = run.cut(table[~out], "series"), run.cut(table[out], "series")
         forecaster = odp.Forecaster(**run.options).fit(train, **COLUMNS)
         parts.append((forecaster, train, test, Scores.of(forecaster, train, test, CONTEXT, "forecast")))
         print(f"fold {fold + 1}: CRPS {parts[-1][-1].ours['crps'].mean():.1f} g")

@@ -43,7 +43,7 @@ def main() -> None:
     real = pd.read_csv(odp.data.table_path("hare-lynx"))
     real = real.rename(columns={"series": "id", "t": "year", "y1": "hares", "y2": "lynxes"})
     began = time.perf_counter()
-    train = simulated(10 if run.quick else 300, len(real), seed=0)
+    train = simulated(2 if run.quick else 300, len(real), seed=0)
     forecaster = odp.Forecaster(**run.options).fit(train, "id", "year", ["hares", "lynxes"])
     parts = [Scores.of(forecaster, real, real, context, "forecast") for context in CONTEXTS[: 1 if run.quick else None]]
     scores = Scores.joined(parts)

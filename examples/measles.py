@@ -14,6 +14,7 @@ import odeprocess as odp
 from odeprocess.experiments.baseline import GaussianBaseline
 
 HELD_OUT = ["Bradford", "Cardiff", "Hastings", "Leeds", "Northwich"]
+DRAWN = ["Bradford 1948", "Bradford 1954", "Hastings 1948", "Hastings 1954", "Leeds 1948", "Leeds 1954"]
 CONTEXT = 13  # counts of four weeks: a year
 LABELS = {"years": "years", "cases": "cases in four weeks"}
 
@@ -34,19 +35,16 @@ def main() -> None:
     run = run_options(__doc__)
     table = two_years_each(pd.read_csv(odp.data.table_path("measles")))
     out = table["series"].isin(HELD_OUT)
-    train, test = table[~out], table[out]
-    if run.quick:
-        train, test = (part[part["window"] == 0] for part in (train, test))
+    train, test = run.cut(table[~out], "id"), run.cut(table[out], "id")
     began = time.perf_counter()
     forecaster = odp.Forecaster(**run.options).fit(train, "id", "years", "cases", static="size")
     scores = Scores.of(forecaster, train, test, CONTEXT, "forecast")
     scores.report("measles", "The second year, given the first", run, time.perf_counter() - began)
 
     baseline, panels = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed), []
-    for begins in (1944,) if run.quick else (1948, 1954):
-        for town in ("Bradford", "Hastings", "Leeds"):
-            rows = test[test["id"] == f"{town} {begins}"]
-            panels += ask(forecaster, baseline, rows, CONTEXT, 2.0, f"{town}, {begins} and {begins + 1}")
+    for name, rows in test.groupby("id"):
+        if run.quick or name in DRAWN:
+            panels += ask(forecaster, baseline, rows, CONTEXT, 2.0, f"{name} and the year after")
     save(draw_forecasts(panels, "years", LABELS), run.out / "measles.png")
 
 

@@ -21,10 +21,11 @@ def main() -> None:
     """Trains twelve times, scores, and draws six of the subjects that were left out."""
     run = run_options(__doc__)
     table = pd.read_csv(odp.data.table_path("theophylline"))
-    subjects = table["series"].unique()[: 2 if run.quick else None]
+    subjects = table["series"].unique()[: 1 if run.quick else None]
     began, parts = time.perf_counter(), []
     for subject in subjects:
         train, test = table[table["series"] != subject], table[table["series"] == subject]
+        train = run.cut(train, "series")
         forecaster = odp.Forecaster(**run.options).fit(train, **COLUMNS)
         parts.append((forecaster, train, test, Scores.of(forecaster, train, test, CONTEXT, "forecast")))
         print(f"subject {subject}: CRPS {parts[-1][-1].ours['crps'].item():.2f}")

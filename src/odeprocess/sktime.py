@@ -54,6 +54,7 @@ class ProcessForecaster(BaseForecaster):
     def __init__(self, window: int | None = None, pieces: int = 40, options: dict[str, Any] | None = None):
         self.window, self.pieces, self.options = window, pieces, options
         super().__init__()
+        self._y = self._X = None  # where sktime keeps data of its own, should `remember_data` be turned on
 
     def _fit(self, y: Any, X: Any = None, fh: Any = None) -> "ProcessForecaster":
         self._cur_y, parts = y, _series_of(y)
