@@ -33,8 +33,9 @@ def blocks(document: str) -> list[str]:
 def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
+    rows = [f"{who},{t},{t + len(who)}\n" for who in ("a", "bb") for t in range(4)]
     for name in ("subjects.csv", "new.csv"):
-        (tmp_path / name).write_text("id,t,y\n" + "".join(f"{who},{t},{t + len(who)}\n" for who in ("a", "bb") for t in range(4)))
+        (tmp_path / name).write_text("id,t,y\n" + "".join(rows))
     scope: dict = {"__name__": "document"}
     for block in blocks(document):
         exec(compile(block, document, "exec"), scope)

@@ -17,7 +17,7 @@ from scipy.stats import f
 from .refine import Misfit
 
 LEVEL = 0.9
-COUNTS = np.array([0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 90])  # numbers of observations that are tried
+COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations that are tried
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
 FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
 LEANING = 5.0  # series: a bin with as many counts as much as its neighbours
@@ -25,7 +25,11 @@ LEAST, MOST = 0.2, 10.0
 
 
 class Places(NamedTuple):
-    """Where times lie among observations: distance to the nearest (infinite without any), and whether all are on one side."""
+    """Where times lie among observations: how far off, and whether all observations are on one side.
+
+    Between observations, that is the distance g to the nearest (infinite without any); beyond them g²/(g + their span),
+    since the same step ahead is less of a risk after a long record than after a short one.
+    """
 
     gaps: np.ndarray
     beyond: np.ndarray
@@ -37,7 +41,13 @@ class Places(NamedTuple):
         observed = np.broadcast_to(observed[:, None, :], apart.shape)
         gaps = np.where(observed, np.abs(apart), np.inf).min(-1, initial=np.inf)
         between = (observed & (apart >= 0)).any(-1) & (observed & (apart <= 0)).any(-1)
-        return cls(gaps, np.logical_not(between))
+        known = np.isfinite(gaps)
+        most = np.where(observed, apart, -np.inf).max(-1, initial=-np.inf)
+        least = np.where(observed, apart, np.inf).min(-1, initial=np.inf)
+        span = np.where(known, most, 0.0) - np.where(known, least, 0.0)
+        near = np.where(known, gaps, 1.0)
+        ahead = np.where(known, near**2 / np.maximum(near + span, np.finfo(float).tiny), np.inf)
+        return cls(np.where(between, gaps, ahead), np.logical_not(between))
 
 
 class Misses(NamedTuple):
@@ -49,8 +59,7 @@ class Misses(NamedTuple):
         sizes: how far off, as a multiple of half the 90 % interval.
         series: which series each is about: values of one series are no independent evidence.
         horizon: the span of the series' times.
-        costs: each series' sum of squares when all of it is given, over the noise; empty where draws are not refined.
-        values: how many values each of these sums is over.
+        misfit: what whole series told of their noise, with which all this was found out.
     """
 
     counts: np.ndarray
@@ -58,13 +67,7 @@ class Misses(NamedTuple):
     sizes: np.ndarray
     series: np.ndarray
     horizon: float
-    costs: np.ndarray = np.zeros(0)
-    values: np.ndarray = np.zeros(0)
-
-    @property
-    def misfit(self) -> Misfit | None:
-        """How the noise of single series varies, where that is known."""
-        return fitted_misfit(self.costs, self.values) if len(self.costs) else None
+    misfit: Misfit | None = None
 
     def anywhere(self) -> "Misses":
         """The same without the distances: where series are few, factors by distance would follow chance."""
@@ -77,8 +80,9 @@ class Misses(NamedTuple):
         series = np.concatenate([part.series + start for part, start in zip(parts, before, strict=True)])
         counts, sizes = (np.concatenate(x) for x in zip(*((part.counts, part.sizes) for part in parts), strict=True))
         places = Places(*(np.concatenate(x) for x in zip(*(part.places for part in parts), strict=True)))
-        costs, values = (np.concatenate(x) for x in zip(*((part.costs, part.values) for part in parts), strict=True))
-        return cls(counts, places, sizes, series, max(part.horizon for part in parts), costs, values)
+        known = [part.misfit for part in parts if part.misfit is not None]
+        misfit = Misfit(*(float(np.exp(np.mean(np.log(x)))) for x in zip(*known, strict=True))) if known else None
+        return cls(counts, places, sizes, series, max(part.horizon for part in parts), misfit)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -103,7 +107,7 @@ class Calibration:
     @classmethod
     def fit(cls, found: Misses) -> "Calibration":
         """From misses on unseen series."""
-        counts, places, misses, series, horizon = found[:5]
+        counts, places, misses, series, horizon, misfit = found
         rows, columns = nearest_count(counts), _column(places.gaps / horizon)
         factors = np.empty((len(COUNTS), 2, len(GAPS)))
         for side in (0, 1):
@@ -114,7 +118,7 @@ class Calibration:
                 for j in range(len(GAPS)):
                     bin_ = here & (columns == j)
                     factors[i, side, j] = _leaning(misses[bin_], series[bin_], last)
-        return cls(np.clip(factors, LEAST, MOST), float(horizon), found.misfit)
+        return cls(np.clip(factors, LEAST, MOST), float(horizon), misfit)
 
     def at(self, counts: np.ndarray, places: "Places") -> np.ndarray:
         """Factors for series with `counts [series]` observations, at places `[series, m]`."""

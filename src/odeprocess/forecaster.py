@@ -99,6 +99,8 @@ class Forecaster(AbstractEstimator):
         categories: Sequence[str] = (),
         origin: str = "first",
         progress: Any = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
     ) -> "Forecaster":
         """Trains on a table; columns that are not named are guessed where that is obvious.
 
@@ -111,6 +113,8 @@ class Forecaster(AbstractEstimator):
             categories: those of them that are categories although they are numbers.
             origin: where a series' time begins: at its `"first"` row; nowhere, `"absolute"`; or in a column.
             progress: as in `odeprocess.fit`.
+            checkpoint: as in `odeprocess.fit`.
+            resume: as in `odeprocess.fit`.
         """
         checks.positive("draws", self.draws, integer=True)
         checks.positive("min_points", self.min_points, integer=True)
@@ -125,7 +129,9 @@ class Forecaster(AbstractEstimator):
         if self.verbose:
             print("\n".join(notes))
         show = self.verbose if progress is None else progress
-        self.model_ = train(long, choices, seed=self.seed, draws=self.draws, progress=show)
+        kept = None if checkpoint is None else Path(checkpoint)
+        run = {"seed": self.seed, "draws": self.draws, "checkpoint": kept, "resume": resume}
+        self.model_ = train(long, choices, progress=show, **run)
         self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
         return self
 

@@ -7,6 +7,8 @@ import numpy as np
 
 from . import beliefs, checks
 from .calibration import COUNTS, Calibration, Misses, Places, fitted_misfit
+from .posterior import Posterior
+from .refine import Misfit
 from .scaling import series_origins
 from .series import Series
 
@@ -14,37 +16,66 @@ if TYPE_CHECKING:
     from .model import Model
 
 
-def found_misses(model: "Model", series: Series, *, refined: bool, key: Any, draws: int) -> Misses:
+MANY, FEW = 20, 16  # given so many observations posteriors take long, and a few series say enough
+
+
+def misses_on(model: "Model", series: Series, *, refined: bool, key: Any, draws: int) -> Misses:
     """How far off a model's refined posteriors, or the encoder's own, are on held-out series."""
-    t, y = np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)
-    observed, rng, evidence = np.asarray(series.observed), np.random.default_rng(0), []
-    origins = series_origins(t, observed, "first") if model.scaling.origin == "first" else None
+    t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     horizon = float((t[observed].max() - t[observed].min()) or 1.0)
-
-    def asked(model, seen_t, seen_y):
-        return model.condition(seen_t, seen_y, key=key, static=series.static, origin=origins, draws=draws)
-
-    misfit, costs, values = None, np.zeros(0), np.asarray(series.mask).sum((1, 2))
-    if refined:
-        whole = asked(dataclasses.replace(model, calibrations={}), t, y)
-        belief = beliefs.amortised(whole.process, whole.record, whole.summary)
-        _, found = beliefs.refined(whole.process, whole.record, belief, belief, whole.keys, 2, 8, None)
-        costs = np.asarray(found, np.float64)
-        misfit = fitted_misfit(costs, values)
-    bare = dataclasses.replace(model, calibrations={"refined": Calibration.none(horizon, misfit)})
+    ask = Questions(model, key, draws, refined)
+    bare = Calibration.none(horizon, ask.misfit(series) if refined else None)
+    ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"refined": bare}))
+    rng, evidence = np.random.default_rng(0), []
     for count in COUNTS[observed.sum(-1).max() > COUNTS]:
-        for order in (rng.random(t.shape), t):  # anywhere, and from the beginning
-            rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
-            given = (rank < count) & observed
-            index = np.argsort(~given, 1, kind="stable")[:, :count]
-            seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
-            posterior = asked(bare, np.take_along_axis(t, index, 1), seen)
-            low, high = (posterior.refine() if refined else posterior).interval(t)
-            miss = np.abs(y - (low + high) / 2) / ((high - low) / 2)
-            gaps, beyond = (np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given))
-            chosen = (~given & observed)[..., None] & np.isfinite(miss)
-            who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
-            evidence.append((np.full(chosen.sum(), count), gaps[chosen], beyond[chosen], miss[chosen], who[chosen]))
+        some = series[: FEW if count > MANY else len(series)]
+        for order in (rng.random(some.t.shape), np.asarray(some.t)):  # anywhere, and from the beginning
+            evidence.append((count, *ask.misses(some, order, count)))
     checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
-    counts, gaps, beyond, misses, who = (np.concatenate(x) for x in zip(*evidence, strict=True))
-    return Misses(counts, Places(gaps, beyond), misses, who, horizon, costs, values[: len(costs)])
+    counts = np.concatenate([np.full(len(misses), count) for count, _, _, misses, _ in evidence])
+    _, gaps, beyond, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
+    return Misses(counts, Places(gaps, beyond), misses, who, horizon, bare.misfit)
+
+
+@dataclasses.dataclass(frozen=True)
+class Questions:
+    """How a model is asked about series whose end is known."""
+
+    model: "Model"
+    key: Any
+    draws: int
+    refined: bool
+
+    def posterior(self, series: Series, t: np.ndarray, y: np.ndarray) -> Posterior:
+        """The model's answer to observations of some series, which keep their own clock."""
+        origin = None
+        if self.model.scaling.origin == "first":
+            origin = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), "first")
+        return self.model.condition(t, y, key=self.key, static=series.static, origin=origin, draws=self.draws)
+
+    def misfit(self, series: Series) -> Misfit:
+        """How well whole series can be fitted."""
+        found = self.posterior(series, *_values(series))
+        belief = beliefs.amortised(found.process, found.record, found.summary)
+        _, costs = beliefs.refined(found.process, found.record, belief, belief, found.keys, 2, 8, None)
+        return fitted_misfit(np.asarray(costs, np.float64), np.asarray(series.mask).sum((1, 2)))
+
+    def misses(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+        """Given the first `count` points by `order`: place, side, miss and series of every other value, flat."""
+        (t, y), observed = _values(series), np.asarray(series.observed)
+        rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
+        given = (rank < count) & observed
+        index = np.argsort(~given, 1, kind="stable")[:, :count]
+        seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
+        posterior = self.posterior(series, np.take_along_axis(t, index, 1), seen)
+        low, high = (posterior.refine() if self.refined else posterior).interval(t)
+        miss = np.abs(y - (low + high) / 2) / ((high - low) / 2)
+        gaps, beyond = (np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given))
+        chosen = (~given & observed)[..., None] & np.isfinite(miss)
+        who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
+        return gaps[chosen], beyond[chosen], miss[chosen], who[chosen]
+
+
+def _values(series: Series) -> tuple[np.ndarray, np.ndarray]:
+    """Times and values, NaN where missing."""
+    return np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)

@@ -11,7 +11,7 @@ import jax.random as jr
 
 from . import checks, engine, folders
 from .calibration import Calibration, Misses
-from .heldout import found_misses
+from .heldout import misses_on
 from .posterior import Posterior
 from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
 from .record import new_record
@@ -98,7 +98,7 @@ class Model:
     def misses(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> Misses:
         """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
         checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
-        return found_misses(self, series, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
+        return misses_on(self, series, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""

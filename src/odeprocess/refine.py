@@ -26,6 +26,8 @@ from .series import Series
 
 FIRST_DAMPING, EASED, TIGHTENED = 1.0, 0.1, 30.0
 STARTS = 8  # from which the mode is sought
+ROUNDS = 4  # of steps, at most, where draws are still far from a solution
+LOST = 0.05  # the share of draws that may be far from a solution
 SHARED_STEPS = 3  # with the derivative at the mode
 
 
@@ -204,16 +206,35 @@ def refined_draws(
 
     eps, centres, normal = jax.vmap(noise)(jnp.arange(n))
     begin = jnp.concatenate([belief.loc[None], start[: STARTS - 1]])
-    found = jax.vmap(lambda z: solve(problem, z, y, jnp.zeros_like(z), steps))(begin)
+    found = _in_rounds(
+        lambda z: jax.vmap(lambda z: solve(problem, z, y, jnp.zeros_like(z), steps))(z),
+        lambda found: found.cost.min() > _limit(0.0, count),
+        lambda found: found.z,
+        begin,
+    )
     mode = jax.tree.map(lambda x: x[jnp.argmin(found.cost)], found)
     factors = jnp.ones_like(normal) if misfit is None else misfit.draws(mode.cost, count, normal)
     std = problem.std[None] * factors[:, None, None]
     limit = _limit(mode.cost / factors**2, count)
     found = _each(problem, mode.z, start, Draw(y[None] + std * eps, std, centres), steps, limit)
+    return Ensemble(_with_stand_ins(found, limit, mode.z), factors), mode
+
+
+def _in_rounds(solved: Any, unsolved: Any, again: Any, z: Any) -> Solution:
+    """What `solved` makes of `z`, and of `again` of that, as long as `unsolved` says so."""
+
+    def more(carry):
+        found, count = carry
+        return unsolved(found) & (count < ROUNDS)
+
+    return jax.lax.while_loop(more, lambda c: (solved(again(c[0])), c[1] + 1), (solved(z), jnp.ones((), jnp.int32)))[0]
+
+
+def _with_stand_ins(found: Solution, limit: Any, mode: Any) -> Any:
+    """The latents, those that are still far off replaced by ones that are not."""
     good = found.cost < limit
-    stand_in = jnp.argsort(~good)[jnp.arange(n) % jnp.maximum(good.sum(), 1)]
-    z = jnp.where(good[:, None], found.z, jnp.where(good.any(), found.z[stand_in], mode.z[None]))
-    return Ensemble(z, factors), mode
+    stand_in = jnp.argsort(~good)[jnp.arange(len(good)) % jnp.maximum(good.sum(), 1)]
+    return jnp.where(good[:, None], found.z, jnp.where(good.any(), found.z[stand_in], mode[None]))
 
 
 class Draw(NamedTuple):
@@ -247,14 +268,22 @@ def _each(problem: Problem, mode: Any, start: Any, draws: Draw, steps: int, limi
     unmoved = jax.vmap(lambda e: problem.prior.colour(e, problem.series.static))(draws.centre)
     begins = jnp.stack([start, unmoved, _around(problem, mode, draws)], 1)
 
-    def one(zs, draw, limit):
+    def nearest(zs, draw):
         own = problem._replace(std=draw.std)
         costs = jax.vmap(lambda z: (own.residuals(z, draw.data, draw.centre) ** 2).sum())(zs)
-        begin = zs[jnp.argmin(jnp.where(jnp.isnan(costs), jnp.inf, costs))]
-        found = solve(own, begin, draw.data, draw.centre, steps // 2)
+        return zs[jnp.argmin(jnp.where(jnp.isnan(costs), jnp.inf, costs))]
+
+    def solved(z, draw, limit):
+        own = problem._replace(std=draw.std)
+        found = solve(own, z, draw.data, draw.centre, steps // 2)
         return solve(own, jnp.where(found.cost > limit, mode, found.z), draw.data, draw.centre, steps - steps // 2)
 
-    return jax.vmap(one)(begins, draws, limit)
+    return _in_rounds(
+        lambda z: jax.vmap(solved)(z, draws, limit),
+        lambda found: (found.cost > limit).mean() > LOST,
+        lambda found: _with_stand_ins(found, limit, mode),
+        jax.vmap(nearest)(begins, draws),
+    )
 
 
 def _limit(mode_cost, count):

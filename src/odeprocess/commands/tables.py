@@ -1,6 +1,7 @@
 """`fit`, `predict`, `evaluate`, `plot` and `info`: a `Forecaster` from the command line."""
 
 import json
+import shutil
 import time as clock
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,6 +37,7 @@ def fit(
     draws: Annotated[int, typer.Option(help="Draws that describe each posterior.")] = 64,
     separator: Separator = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run with the same options was killed.")] = False,
     device: Device = "auto",
     config: Config = None,
     as_json: Json = False,
@@ -43,6 +45,11 @@ def fit(
     """Train on a table and write a model folder. Columns and options are chosen from the data, and told."""
     with user_errors():
         _check_free(out)
+        checkpoint = out.with_name(f"{out.name}.checkpoint")
+        if checkpoint.exists() and not resume:
+            raise ValueError(
+                f"{checkpoint} holds a run that was stopped. Go on with --resume and its options, or remove it to begin anew."
+            )
         prepare(device)
         from ..forecaster import Forecaster
         from ..train import TrainingError
@@ -63,13 +70,21 @@ def fit(
             seed=seed,
         )
         try:
-            # A run that is to go on where it was killed begins here: `checkpoint=` and `--resume` pass through `fit`.
             forecaster.fit(
-                data, series, time, names(values), static=names(static), categories=names(categories) or (), origin=origin
+                data,
+                series,
+                time,
+                names(values),
+                static=names(static),
+                categories=names(categories) or (),
+                origin=origin,
+                checkpoint=checkpoint,
+                resume=True,
             )
         except TrainingError as error:
             raise ValueError(str(error)) from None
         forecaster.save(out)
+        shutil.rmtree(checkpoint, ignore_errors=True)
         seconds = clock.perf_counter() - began
         if as_json:
             _print_json({"out": str(out), "notes": forecaster.notes_, "choices": forecaster.choices_, "seconds": seconds})

@@ -68,9 +68,8 @@ class Attentive(eqx.Module):
 def trained(series: Series, sampler: TaskSampler, steps: int, seed: int) -> Attentive:
     """Trained on scaled series that miss nothing, by the neural process's bound."""
     dtype = jnp.result_type(float)
-    series = Series(
-        *(jnp.asarray(x, dtype) for x in (series.t, series.y)), jnp.asarray(series.mask), jnp.asarray(series.static, dtype)
-    )
+    t, y, static = (jnp.asarray(x, dtype) for x in (series.t, series.y, series.static))
+    series = Series(t, y, jnp.asarray(series.mask), static)
     return _trained(series, sampler, steps, jr.key(seed))
 
 

@@ -16,7 +16,7 @@ FEW = 40  # series: with fewer, none is kept from training, and intervals are ch
 FOLDS, LEAST_FOLDS = 4, 3
 HELD_OUT = 60
 SMALL = 1_000  # values: with fewer, networks are smaller and training is shorter
-SMALL_STEPS, STEPS = 150, 1000
+SMALL_STEPS, STEPS = 100, 800
 SMALL_WIDTH = 24
 
 

@@ -1,6 +1,7 @@
 """From a checked table to a calibrated model."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax.random as jr
@@ -14,7 +15,16 @@ from .choosing import Choices
 from .long import Long
 
 
-def train(long: Long, choices: Choices, *, seed: int, draws: int, progress: bool | Callable[[str], None] | None = None) -> Model:
+def train(
+    long: Long,
+    choices: Choices,
+    *,
+    seed: int,
+    draws: int,
+    progress: bool | Callable[[str], None] | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+) -> Model:
     """Trains a model, and puts its intervals right on series that it, or its like, has not seen.
 
     Arguments:
@@ -23,23 +33,26 @@ def train(long: Long, choices: Choices, *, seed: int, draws: int, progress: bool
         seed: of everything random.
         draws: that describe a posterior.
         progress: as in `fit`; the bar counts the epochs of all models.
+        checkpoint: as in `fit`, with a folder inside for each model.
+        resume: as in `fit`.
     """
     # The names decide about the order, so that the order of the rows does not matter.
     order = np.random.default_rng(seed).permutation(len(long))
     kept, held = order[choices.held_out :], order[: choices.held_out]
     epochs = choices.options.epochs + (choices.options.polish_epochs)
     with progress_bar(epochs * (1 + choices.folds), "training", show=progress) as advance:
-        model = _fitted(long, kept, choices, seed, advance)
+
+        def fitted(name: str, index: np.ndarray) -> Model:
+            parts: dict[str, Any] = {"spec": choices.spec, "sampler": choices.sampler, "options": choices.options}
+            folder = None if checkpoint is None else checkpoint / name
+            series = long.series(index)
+            return fit(series=series, seeds=seed, progress=advance, checkpoint=folder, resume=resume, **parts).model
+
+        model = fitted("model", kept)
         checked = [(model, held)] if len(held) else []
-        for left_out, others in folds_of(order, choices.folds):
-            checked.append((_fitted(long, others, choices, seed, advance), left_out))
+        for i, (left_out, others) in enumerate(folds_of(order, choices.folds)):
+            checked.append((fitted(f"fold-{i}", others), left_out))
     return _calibrated(model, checked, long, seed, draws) if checked else model
-
-
-def _fitted(long: Long, index: np.ndarray, choices: Choices, seed: int, advance: Callable[[str], None]) -> Model:
-    """The one place where a model is trained."""
-    parts: dict[str, Any] = {"spec": choices.spec, "sampler": choices.sampler, "options": choices.options}
-    return fit(series=long.series(index), seeds=seed, progress=advance, **parts).model
 
 
 def folds_of(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
