@@ -30,7 +30,7 @@ class Run(NamedTuple):
     out: Path
     options: dict[str, Any]
 
-    def cut(self, table: pd.DataFrame, series: str) -> pd.DataFrame:
+    def cut(self, table: Any, series: str) -> Any:
         """Two series of a table in a rehearsal: too few to check intervals on, which would take longest."""
         return table[table[series].isin(table[series].unique()[:2])] if self.quick else table
 
@@ -49,11 +49,11 @@ def run_options(description: str | None) -> Run:
 class Scores(NamedTuple):
     """Scores of held-out series, a row for each: ours, and those of Gaussian processes fitted to each of them."""
 
-    ours: pd.DataFrame
-    theirs: pd.DataFrame
+    ours: Any
+    theirs: Any
 
     @classmethod
-    def of(cls, forecaster: odp.Forecaster, train: pd.DataFrame, test: pd.DataFrame, context: int, split: str) -> "Scores":
+    def of(cls, forecaster: odp.Forecaster, train: Any, test: Any, context: int, split: str) -> "Scores":
         """Both are given the same rows of each series, and asked about the others."""
         ours = forecaster.evaluate(test, context, split, by="series")
         return cls(ours, baseline_scores(forecaster, train, test, context, split))
@@ -69,7 +69,7 @@ class Scores(NamedTuple):
         return bool(self.theirs.groupby("transformed")["crps"].mean().idxmin())
 
     @property
-    def baseline(self) -> pd.DataFrame:
+    def baseline(self) -> Any:
         """The better one."""
         return self.theirs[self.theirs["transformed"] == self.transformed]
 
@@ -108,14 +108,14 @@ class Panel(NamedTuple):
 
     title: str
     variable: str
-    rows: pd.DataFrame
-    given: pd.DataFrame
-    ours: pd.DataFrame
-    theirs: pd.DataFrame
+    rows: Any
+    given: Any
+    ours: Any
+    theirs: Any
 
 
 def ask(
-    forecaster: odp.Forecaster, baseline: GaussianBaseline, table: pd.DataFrame, context: int, until: float, title: str
+    forecaster: odp.Forecaster, baseline: GaussianBaseline, table: Any, context: int, until: float, title: str
 ) -> list[Panel]:
     """What both say of one series after its first rows, a panel for each variable.
 

@@ -5,6 +5,7 @@ was held out are given, without saying which letter it is; the stroke between th
 """
 
 import time
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,7 +19,7 @@ from odeprocess.plots import COLOURS, INK
 LETTERS, CONTEXT, POINTS = "aegmsw", 10, 30
 
 
-def letters(each: int) -> pd.DataFrame:
+def letters(each: int) -> Any:
     """The first letters of each kind, as a long table."""
     found, rng, frames = odp.data.load_characters(), np.random.default_rng(0), []
     for kind in LETTERS:
@@ -30,7 +31,7 @@ def letters(each: int) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def draw(forecaster: odp.Forecaster, baseline: GaussianBaseline, test: pd.DataFrame, run: Run) -> None:
+def draw(forecaster: odp.Forecaster, baseline: GaussianBaseline, test: Any, run: Run) -> None:
     """A letter of each kind: the whole stroke, ten points of it, and what both make of them."""
     chosen = test[test["id"].isin(test.groupby("kind")["id"].first())]
     given = chosen.groupby("id").sample(CONTEXT, random_state=4).sort_values(["id", "t"])

@@ -6,6 +6,7 @@ training. Data: the Hudson Bay Company's pelts, in thousands.
 """
 
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ CONTEXTS = (8, 10, 12, 14)
 LABELS = {"year": "year", "hares": "hares, thousands", "lynxes": "lynxes, thousands"}
 
 
-def simulated(count: int, years: int, seed: int) -> pd.DataFrame:
+def simulated(count: int, years: int, seed: int) -> Any:
     """Populations with rates around those of ten-year cycles, counted with an error of 25 %."""
     rng = np.random.default_rng(seed)
     alpha, gamma = rng.lognormal(np.log(0.6), 0.25, (2, count))

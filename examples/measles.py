@@ -5,6 +5,7 @@ intervals stay above zero; the size of the town is a covariate. Data: `twentymea
 """
 
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ CONTEXT = 13  # counts of four weeks: a year
 LABELS = {"years": "years", "cases": "cases in four weeks"}
 
 
-def two_years_each(table: pd.DataFrame) -> pd.DataFrame:
+def two_years_each(table: Any) -> Any:
     """Cuts the record of each town into stretches of two years, and adds up pairs of fortnights."""
     place = table.groupby("series").cumcount()
     table = table.assign(window=place // 52, count=place % 52 // 2)

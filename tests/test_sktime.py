@@ -9,7 +9,7 @@ from sktime.utils.estimator_checks import check_estimator
 
 from odeprocess.sktime import ProcessForecaster
 
-TINY = ProcessForecaster.get_test_params()[0]
+TINY = ProcessForecaster.get_test_params()
 # Checks of sktime's that are left out, and why.
 EXCLUDED = {
     "test_multiprocessing_idempotent": "joblib forks, and JAX's threads do not survive a fork",
