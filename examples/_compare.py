@@ -20,7 +20,14 @@ from odeprocess.plots import COLOURS, INK
 ROOT = Path(__file__).parent.parent
 SCORES = ("mse", "nll", "crps", "coverage")
 OURS, THEIRS = "odeprocess", "Gaussian process"
-QUICK = {"epochs": 1, "polish": 0, "draws": 8, "refine": False, "sizes": {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}}
+QUICK = {
+    "epochs": 1,
+    "polish": 0,
+    "held_out": 0,
+    "draws": 8,
+    "refine": False,
+    "sizes": {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8},
+}
 
 
 class Run(NamedTuple):
@@ -31,7 +38,7 @@ class Run(NamedTuple):
     options: dict[str, Any]
 
     def cut(self, table: Any, series: str) -> Any:
-        """Two series of a table in a rehearsal: too few to check intervals on, which would take longest."""
+        """Two series of a table in a rehearsal."""
         return table[table[series].isin(table[series].unique()[:2])] if self.quick else table
 
 
