@@ -85,14 +85,14 @@ class Scores(NamedTuple):
         table = Table(title=title)
         for column in ("", *SCORES):
             table.add_column(column, justify="left" if not column else "right")
-        rows: dict[str, Any] = {"title": title, "series": len(self.ours), "seconds": round(seconds, 1)}
+        rows: dict[str, Any] = {"title": title, "series": len(self.ours), "seconds of all cores": round(seconds, 1)}
         for label, scores in ((OURS, self.ours), (THEIRS, self.baseline)):
             rows[label] = {score: float(scores[score].mean()) for score in SCORES}
             table.add_row(label, *(f"{value:.3g}" for value in rows[label].values()))
         apart = self.ours[list(SCORES)].to_numpy() - self.baseline[list(SCORES)].to_numpy()
         error = apart.std(0, ddof=1) / len(apart) ** 0.5 if len(apart) > 1 else np.full(len(SCORES), np.nan)
         rows["difference"] = {s: [float(m), float(e)] for s, m, e in zip(SCORES, apart.mean(0), error, strict=True)}
-        table.add_row("difference", *(f"{mean:+.2g} ± {e:.2g}" for mean, e in rows["difference"].values()))
+        table.add_row("difference", *(f"{mean:+.3g} ± {e:.2g}" for mean, e in rows["difference"].values()))
         Console().print(table)
         if not run.quick:
             path = ROOT / "results" / "examples.json"
@@ -148,7 +148,7 @@ def draw_forecasts(panels: Sequence[Panel], time: str, labels: dict[str, str], w
     """Draws panels, `wide` in a row; `labels` says what the axes are called, by column."""
     deep = -(-len(panels) // wide)
     figure, axes = plt.subplots(
-        deep, wide, figsize=(3.3 * wide, 0.7 + 2.4 * deep), squeeze=False, sharex=True, layout="constrained"
+        deep, wide, figsize=(max(3.3 * wide, 9.0), 0.7 + 2.4 * deep), squeeze=False, sharex=True, layout="constrained"
     )
     for i, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
         for found, colour, label, style in ((panel.theirs, COLOURS[1], THEIRS, "--"), (panel.ours, COLOURS[0], OURS, "-")):

@@ -43,12 +43,12 @@ def main() -> None:
     run = run_options(__doc__)
     real = pd.read_csv(odp.data.table_path("hare-lynx"))
     real = real.rename(columns={"series": "id", "t": "year", "y1": "hares", "y2": "lynxes"})
-    began = time.perf_counter()
+    began = time.process_time()
     train = simulated(2 if run.quick else 300, len(real), seed=0)
     forecaster = odp.Forecaster(**run.options).fit(train, "id", "year", ["hares", "lynxes"])
     parts = [Scores.of(forecaster, real, real, context, "forecast") for context in CONTEXTS[: 1 if run.quick else None]]
     scores = Scores.joined(parts)
-    scores.report("hare_lynx", "The real record, given 8, 10, 12 and 14 years", run, time.perf_counter() - began)
+    scores.report("hare_lynx", "The real record, given 8, 10, 12 and 14 years", run, time.process_time() - began)
 
     baseline = GaussianBaseline.learn(forecaster, real, transformed=scores.transformed)
     panels = ask(forecaster, baseline, real, 10, 20.0, "{} of Hudson Bay, from ten years on")
