@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test test-fast lint format bench reproduction docs clean help
+.PHONY: demo test test-fast lint format bench reproduction gallery docs clean help
 
 help:  ## What there is
 	@grep -E "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /\t/" | expand -t 14
@@ -41,6 +41,9 @@ bench: $(READY)  ## Measure; the figures go to results/
 reproduction: $(READY)  ## The paper's experiments; the records go to results/, the page to docs/
 	$(BIN)/odeprocess reproduce all --out results
 	$(BIN)/odeprocess report results --to docs
+
+gallery: $(READY)  ## The worked examples; their pictures and figures go to docs/gallery/ and results/
+	for name in theophylline chick_growth hare_lynx brusselator measles handwriting; do $(BIN)/python examples/$$name.py || exit 1; done
 
 docs: $(READY)  ## The pages, to build/site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -9,7 +9,6 @@ as the forecaster does; the better of the two is what we compare with. Each part
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -22,14 +21,6 @@ import numpy as np
 RESULTS = Path(__file__).parent.parent / "results" / "tables.json"
 CONTEXT = {"theophylline": 3, "brusselator": 12}
 SCORES = ("nll", "crps", "mse", "coverage")
-FLOOR = 1e-3  # of the noise of a Gaussian process, in scaled units
-
-
-def data(*parts: str) -> Path:
-    folder = os.environ.get("ODEPROCESS_DATA")
-    if not folder:
-        sys.exit("Set ODEPROCESS_DATA to the folder that holds the public data sets.")
-    return Path(folder).joinpath(*parts)
 
 
 def theophylline() -> list[dict]:
@@ -37,8 +28,9 @@ def theophylline() -> list[dict]:
     import pandas as pd
 
     import odeprocess as odp
+    from odeprocess.experiments.baseline import baseline_scores
 
-    table = pd.read_csv(data("pharmacokinetics", "theophylline.csv.gz"))
+    table = pd.read_csv(odp.data.table_path("theophylline"))
     scores, seconds, baseline = [], [], []
     for subject in table["series"].unique():
         train, test = table[table["series"] != subject], table[table["series"] == subject]
@@ -46,7 +38,7 @@ def theophylline() -> list[dict]:
         forecaster = odp.Forecaster().fit(train, "series", "t", "y1", static=["dose", "wt"])
         seconds.append((time.perf_counter() - began[0], time.process_time() - began[1]))
         scores.append(forecaster.evaluate(test, CONTEXT["theophylline"], "forecast", by="series"))
-        baseline.append(gaussian(forecaster, train, test, CONTEXT["theophylline"], "forecast"))
+        baseline.append(baseline_scores(forecaster, train, test, CONTEXT["theophylline"], "forecast"))
     return [compared("theophylline", "forecast", pd.concat(scores), pd.concat(baseline), seconds)]
 
 
@@ -55,8 +47,9 @@ def brusselator() -> list[dict]:
     import pandas as pd
 
     import odeprocess as odp
+    from odeprocess.experiments.baseline import baseline_scores
 
-    table = pd.read_csv(data("brusselator", "brusselator.csv.gz"))
+    table = pd.read_csv(odp.data.table_path("brusselator"))
     for k in (1, 2):
         table[f"Value_{k}"] = table[f"Value_{k}"].where(table[f"Mask_{k}"] == 1)
     table = table.dropna(subset=["Value_1", "Value_2"], how="all")
@@ -68,7 +61,7 @@ def brusselator() -> list[dict]:
     rows, context = [], CONTEXT["brusselator"]
     for split in ("interpolation", "forecast"):
         ours = forecaster.evaluate(test, context, split, by="series")
-        rows.append(compared("brusselator", split, ours, gaussian(forecaster, train, test, context, split), seconds))
+        rows.append(compared("brusselator", split, ours, baseline_scores(forecaster, train, test, context, split), seconds))
         fast = forecaster.evaluate(test, context, split, by="series", refine=False)
         rows[-1]["without refinement"] = {name: float(fast[name].mean()) for name in SCORES}
     return rows
@@ -80,76 +73,13 @@ def compared(task: str, split: str, ours: Any, baseline: Any, seconds: list[tupl
     wall, cores = zip(*seconds, strict=True)
     row |= {"first fit, s": wall[0], "first fit, s of all cores": cores[0], "median fit, s": float(np.median(wall))}
     row["ours"] = {name: float(ours[name].mean()) for name in SCORES}
-    means = {kind: part for kind, part in baseline.groupby("values are")}
+    means = {("transformed" if kind else "as they are"): part for kind, part in baseline.groupby("transformed")}
     row["gaussian process"] = {kind: {name: float(part[name].mean()) for name in SCORES} for kind, part in means.items()}
     best = min(means, key=lambda kind: means[kind]["crps"].mean())
     for name in ("nll", "crps"):
         difference = ours[name].to_numpy() - means[best][name].to_numpy()
         row[f"{name} less"] = [float(difference.mean()), float(difference.std(ddof=1) / len(difference) ** 0.5)]
     return row
-
-
-def gaussian(forecaster: Any, train: Any, test: Any, context: int, split: str) -> Any:
-    """The same scores, on the same rows, of a Gaussian process for each series and channel."""
-    import pandas as pd
-
-    from odeprocess.tables.evaluating import given_rows
-    from odeprocess.tables.reading import read
-    from odeprocess.tables.transforms import Transform
-
-    long, known = (forecaster.layout_.read(read(each)) for each in (test, train))
-    index, given, asked = given_rows(long, context, split, forecaster.seed)
-    frames = []
-    for kind in ("as they are", "transformed"):
-        total: dict[int, list[np.ndarray]] = {int(i): [] for i in index}
-        for channel, transform in enumerate(forecaster.layout_.transforms):
-            transform = transform if kind == "transformed" else Transform()
-            for i, scores in curves(long, known, index, given, asked, channel, transform):
-                total[int(i)].append(scores)
-        each = [np.concatenate(total[int(i)], 1).mean(1) for i in index]
-        frames.append(pd.DataFrame(np.array(each), columns=list(SCORES)).assign(**{"values are": kind}))
-    return pd.concat(frames)
-
-
-def curves(long: Any, known: Any, index: Any, given: Any, asked: Any, channel: int, transform: Any) -> list:
-    """Scores `[score, rows]` of one channel, series by series; series with as many points given are fitted together."""
-    from odeprocess.experiments.gaussian import per_series
-
-    x = transform.forward(known.values[:, channel])
-    shift, scale = float(np.nanmean(x)), float(np.nanstd(x))
-    low, high = known.t.min(), known.t.max()
-
-    def scaled(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rows = rows[np.isfinite(long.values[rows, channel])]
-        t = 4 * (long.t[rows] - low) / (high - low) - 2
-        return t, (transform.forward(long.values[rows, channel]) - shift) / scale
-
-    groups: dict[int, list] = {}
-    for i, some, others in zip(index, given, asked, strict=True):
-        seen, wanted = scaled(some), scaled(others)
-        if len(wanted[0]):
-            groups.setdefault(len(seen[0]), []).append((i, seen, wanted))
-    found = []
-    for group in groups.values():
-        width = max(len(wanted[0]) for _, _, wanted in group)
-        at = np.stack([np.pad(wanted[0], (0, width - len(wanted[0]))) for _, _, wanted in group])
-        curve = per_series(np.stack([s[0] for _, s, _ in group]), np.stack([s[1] for _, s, _ in group])[..., None], at)
-        for k, (i, _, (_, y)) in enumerate(group):
-            mean, noise = curve.mean[k, : len(y), 0], np.maximum(curve.noise[k, : len(y), 0], FLOOR)
-            found.append((i, scored(mean, np.sqrt(curve.std[k, : len(y), 0] ** 2 + noise**2), y, shift, scale, transform)))
-    return found
-
-
-def scored(mean: Any, std: Any, y: Any, shift: float, scale: float, transform: Any) -> np.ndarray:
-    """Scores of normal predictions of scaled values, in the user's units: `[score, rows]`."""
-    from odeprocess.tables.evaluating import crps
-
-    truth = transform.inverse(y * scale + shift)
-    nll = 0.5 * ((y - mean) / std) ** 2 + np.log(std * scale) + 0.5 * np.log(2 * np.pi) - transform.log_slope(truth)
-    draws = transform.inverse((mean + std * np.random.default_rng(0).standard_normal((2000, len(y)))) * scale + shift)
-    centre, _ = transform.moments((mean * scale + shift)[None], (std * scale)[None])
-    covered = np.abs(y - mean) <= 1.6448536 * std
-    return np.stack([nll, crps(draws[None], truth[None])[0], (centre - truth) ** 2, covered.astype(float)])
 
 
 def large(count: int) -> list[dict]:

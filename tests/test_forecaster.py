@@ -241,7 +241,7 @@ def test_choices_suit_any_number_of_series_and_can_be_overruled(count):
     assert choices.options.batch_size <= count and len(said) == 4
     told, _ = choose_training(series, epochs=3, batch_size=2, context=(1, 2), held_out=0, sizes={"h_dim": 5})
     assert (told.options.epochs, told.options.polish, told.options.batch_size) == (3, 6, 2)
-    assert told.sampler.context == (1, 2) and told.spec.h_dim == 5 and told.held_out == 0
+    assert told.sampler.context == (1, 2) and told.spec.h_dim == 5 and (told.held_out, told.folds) == (0, 0)
 
 
 def test_it_has_the_manners_of_an_estimator(forecaster):

@@ -26,10 +26,10 @@ folders heldout model diagnostics
 optimise epoch soap polish prepare course outcome checkpoints train recipes
 tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
-plots forecaster
+plots forecaster sktime
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
-experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.attentive experiments.measure
-experiments.accuracy
+experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.baseline experiments.attentive
+experiments.measure experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
 commands.common commands.sets commands.tables commands

@@ -41,7 +41,7 @@ class Forecaster(AbstractEstimator):
         epochs, polish: passes over the series in the two halves of training; the second learns from exact posteriors.
         batch_size, learning_rate: series in a step; the rate at its highest.
         context: least and most rows that are given in training.
-        held_out: series that are kept from training to check intervals on.
+        held_out: series that are kept from training to check intervals on; with 0 they are not checked.
         ties: whether two rows of a series may have the same time: `"refuse"` or `"keep"`.
         min_points: rows with a value that a training series must have.
         draws: that describe a posterior.

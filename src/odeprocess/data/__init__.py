@@ -1,4 +1,4 @@
-"""Data: the paper's curves and systems, drawn by our code, and the public sets that its experiments use."""
+"""Data: the paper's curves and systems, drawn by our code, and the public sets that its experiments and our examples use."""
 
 from .characters import Characters as Characters, load_characters as load_characters
 from .curves import (
@@ -9,6 +9,7 @@ from .curves import (
     oscillators as oscillators,
     sines as sines,
 )
+from .files import table_path as table_path
 from .images import (
     RotatingDigits as RotatingDigits,
     load_digits as load_digits,

@@ -1,6 +1,7 @@
 """Public data files: downloaded once, checked, kept in a cache; or read from a folder of your own.
 
 `ODEPROCESS_DATA` names that folder; it holds one folder a data set. `ODEPROCESS_CACHE` names another place for the cache.
+Some files have no home to be downloaded from: they are read from your own folder alone.
 """
 
 import dataclasses
@@ -22,6 +23,7 @@ class DataFile:
         homes: addresses to download it from, the first that answers serves.
         member: its name inside a zip archive, where the home serves one; `sha256` is then that of the archive.
         stand_ins: names and checksums of files that may take its place in a folder of your own.
+        source: where it comes from, in words, if it has no home.
     """
 
     folder: str
@@ -30,6 +32,7 @@ class DataFile:
     homes: tuple[str, ...]
     member: str | None = None
     stand_ins: tuple[tuple[str, str], ...] = ()
+    source: str = ""
 
     def path(self) -> Path:
         """Where the file is on this machine, after a download if there was none.
@@ -42,6 +45,11 @@ class DataFile:
         own = os.environ.get("ODEPROCESS_DATA")
         return self._own(Path(own) / self.folder) if own else self._cached()
 
+    @property
+    def origin(self) -> str:
+        """Where the file can be had, for messages."""
+        return self.homes[0] if self.homes else self.source
+
     def _own(self, folder: Path) -> Path:
         known = (*self.stand_ins, (self.name, "" if self.member else self.sha256))
         for name, sha256 in known:
@@ -49,15 +57,20 @@ class DataFile:
             if path.exists():
                 checks.require(
                     not sha256 or hashlib.sha256(path.read_bytes()).hexdigest() == sha256,
-                    f"{path} is damaged: its checksum is not that of the published file. Fetch it again from {self.homes[0]}.",
+                    f"{path} is damaged: its checksum is not that of the published file. Fetch it again from {self.origin}.",
                 )
                 return path
         raise FileNotFoundError(
             f"{folder / self.name} is not there. ODEPROCESS_DATA names your own folder of data: put the file there "
-            f"(from {self.homes[0]}), or unset the variable to have it downloaded."
+            f"(from {self.origin}){', or unset the variable to have it downloaded' if self.homes else ''}."
         )
 
     def _cached(self) -> Path:
+        if not self.homes:
+            raise FileNotFoundError(
+                f"{self.name} cannot be downloaded. Put it in a folder <data>/{self.folder} (from {self.origin}) and set "
+                "ODEPROCESS_DATA=<data>."
+            )
         try:
             import pooch
         except ImportError:
@@ -106,3 +119,51 @@ CHARACTERS = DataFile(
     # The same arrays in another order, gathered from a public copy.
     stand_ins=(("mixoutALL_shifted.rebuilt.mat", "dae7086d7d8b6c7373ae63d71ff43cf9c2d556830a04efbe18096b8b099814db"),),
 )
+
+
+def _table(folder: str, name: str, sha256: str, source: str) -> DataFile:
+    return DataFile(folder, f"{name}.csv.gz", sha256, (), source=source)
+
+
+TABLES = {
+    "theophylline": _table(
+        "pharmacokinetics",
+        "theophylline",
+        "ecc93797641fabd953725e3bd731505c24e41cc83aca76b43afb897e780be81b",
+        "R's data set Theoph, columns series, t, y1 (mg/l), dose and wt",
+    ),
+    "chick-weight": _table(
+        "growth",
+        "chick_weight",
+        "17cdb5751003db91e5ee0bca32685cca09a6e0951ca0d72fd7956e00bb5078a8",
+        "R's data set ChickWeight, columns series, t (days), y1 (g) and diet",
+    ),
+    "hare-lynx": _table(
+        "lynx_hare",
+        "lynx_hare",
+        "d1f84bf108784a80561a480691515fd733f356a624ccae47481d8ffd9e85e151",
+        "the Hudson Bay Company's pelts 1900 to 1920, columns series, t, y1 (hares) and y2 (lynxes)",
+    ),
+    "measles": _table(
+        "measles_uk20",
+        "measles_uk20",
+        "b92cb0a0c9534190c0da54f3c0e3b0a5f3380a54df2a23800a98e09c2ed4142c",
+        "the data set twentymeas of R's package tsiR, columns series, t, y1, births and pop",
+    ),
+    "brusselator": _table(
+        "brusselator",
+        "brusselator",
+        "264c033f4c7cefc5ca8d5b944a1e63d849d94cb981ee5d8dbf810f29c749f471",
+        "BXLator.csv of the repository edebrouwer/gru_ode_bayes, gzipped",
+    ),
+}
+
+
+def table_path(name: str) -> Path:
+    """Where a public long table is on this machine, a gzipped CSV file.
+
+    Arguments:
+        name: `"theophylline"`, `"chick-weight"`, `"hare-lynx"`, `"measles"` or `"brusselator"`.
+    """
+    checks.choice("name", name, tuple(TABLES))
+    return TABLES[name].path()

@@ -23,6 +23,7 @@ STARTS, STEPS, RATE = 5, 250, 0.1
 LOW, HIGH = np.log([1e-2, 4e-2, 1e-2, 1e-4]), np.log([1e2, 4e1, 1e2, 1.0])
 SHARED_SERIES, SHARED_POINTS = 200, 20  # what hyper-parameters for all series are learned from, at most
 CHUNK = 256
+MISSING = 1e8  # variance of the noise of what is missing
 
 
 class Curve(NamedTuple):
@@ -34,7 +35,10 @@ class Curve(NamedTuple):
 
 
 def per_series(t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
-    """Predictions at `at [series, m]` from `t [series, n]`, `y [series, n, channels]`, each series and channel on its own."""
+    """Predictions at `at [series, m]` from `t [series, n]`, `y [series, n, channels]`, each series and channel on its own.
+
+    A value that is NaN is missing: it has boundless noise.
+    """
     with _double():
         parts = []
         for channel in range(y.shape[-1]):
@@ -83,22 +87,24 @@ def _natural(raw):
     return jnp.exp(LOW + (HIGH - LOW) * jax.nn.sigmoid(raw))
 
 
-def _process(kernel: str, raw: Any, t: Any) -> Any:
+def _process(kernel: str, raw: Any, t: Any, seen: Any = True) -> Any:
     from tinygp import GaussianProcess, kernels
 
     amplitude, length, slope, noise = _natural(raw)
+    diagonal = jnp.where(seen, noise**2, MISSING)
     if kernel in ORACLES.values():
         line = slope**2 * kernels.DotProduct() + kernels.Constant(amplitude**2)
         wave = amplitude**2 * kernels.Cosine(2.0 * jnp.pi * length)
-        return GaussianProcess(line if kernel == "linear" else wave, t, diag=noise**2)
+        return GaussianProcess(line if kernel == "linear" else wave, t, diag=diagonal)
     k = amplitude**2 * (kernels.Matern52(length) if kernel == "matern52" else kernels.ExpSquared(length))
     if kernel == "rbf + linear":
         k = k + slope**2 * (kernels.DotProduct() + kernels.Constant(1.0))
-    return GaussianProcess(k, t, diag=noise**2)
+    return GaussianProcess(k, t, diag=diagonal)
 
 
 def _loss(kernel, raw, t, y):
-    value = -_process(kernel, raw, t).log_probability(y)
+    seen = jnp.isfinite(y)
+    value = -_process(kernel, raw, t, seen).log_probability(jnp.where(seen, y, 0.0))
     return jnp.where(jnp.isfinite(value), value, 1e6)
 
 
@@ -153,5 +159,6 @@ def _predicted(kernel, raw, t, y, at):
     if t.shape[0] == 0:
         process = _process(kernel, raw, at)
         return process.loc, jnp.sqrt(process.variance - noise**2), noise
-    found = _process(kernel, raw, t).condition(y, at).gp
+    seen = jnp.isfinite(y)
+    found = _process(kernel, raw, t, seen).condition(jnp.where(seen, y, 0.0), at).gp
     return found.loc, jnp.sqrt(jnp.maximum(found.variance - found.noise.diagonal(), 0.0)), noise

@@ -61,13 +61,13 @@ def choose(
     base = recipe(series, steps=SMALL_STEPS if small else STEPS)
     said = []
 
+    folds = min(FOLDS, count) if held_out is None and LEAST_FOLDS <= count < FEW else 0
     if held_out is None:
         held_out = 0 if count < FEW else min(HELD_OUT, count // 5)
     checks.require(
         isinstance(held_out, int) and 0 <= held_out < count - 1,
         f"`held_out` is {held_out!r}; expected a whole number of series, and two or more of the {count} left to train on.",
     )
-    folds = min(FOLDS, count) if held_out == 0 and LEAST_FOLDS <= count < FEW else 0
     said.append(_checked(count, held_out, folds))
 
     options = {"batch_size": batch_size, "learning_rate": learning_rate, "epochs": epochs}
