@@ -20,7 +20,7 @@ data.files data.curves data.physics data.images data.characters data
 tasks
 process.nets process.tableaus process.encoder process.latent process.field process.solvers process.flow
 process.decoder process.images process.likelihood process.core process.spec process.variants process
-objectives metrics qr refine
+objectives metrics qr problem refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
 optimise epoch soap polish prepare course outcome checkpoints train recipes

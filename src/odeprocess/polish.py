@@ -19,10 +19,10 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
 from .epoch import Plan
+from .problem import Problem, precision_root, solve
 from .process import Process
 from .process.latent import Prior
 from .process.solvers import Extent
-from .refine import Problem, precision_root, solve
 from .series import Series
 from .soap import soap, turned
 from .tasks import take
