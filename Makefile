@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test test-fast lint format bench reproduction gallery docs clean help
+.PHONY: demo test test-all test-fast lint format bench reproduction gallery docs clean help
 
 help:  ## What there is
 	@grep -E "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /\t/" | expand -t 14
@@ -19,11 +19,14 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## Train an NP and an NDP on sines; pictures, numbers and a model go to demo/
 	$(BIN)/python examples/demo.py
 
-test: $(READY)  ## All tests
+test: $(READY)  ## The tests
+	$(BIN)/python -m pytest -m 'not long'
+
+test-all: $(READY)  ## The tests, and those that compile for minutes to rehearse one more of something
 	$(BIN)/python -m pytest
 
 test-fast: $(READY)  ## The tests that do not take long
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow and not long'
 
 lint: $(READY)  ## Style and types
 	$(BIN)/ruff check .

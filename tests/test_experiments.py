@@ -159,7 +159,7 @@ def test_the_other_experiments_rehearse(name, tmp_path):
 
 @needs_data
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["handwriting", "rotating-mnist"])
+@pytest.mark.parametrize("name", ["handwriting", pytest.param("rotating-mnist", marks=pytest.mark.long)])
 def test_the_experiments_on_public_data_rehearse(name, tmp_path, monkeypatch):
     (each,) = chosen(name, num_seeds=1, quick=True)
     record = reproduce(each, tmp_path)
