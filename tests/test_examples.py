@@ -16,10 +16,8 @@ SHOWN = re.findall(r"!\[[^]]*\]\(gallery/(\w+)\.png\)", (ROOT / "docs" / "galler
 
 
 @needs_data
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["theophylline", pytest.param("handwriting", marks=pytest.mark.long)]
-)  # all of them take minutes to compile: `make gallery`
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["theophylline", "handwriting"])  # all of them: `make gallery`
 def test_examples_run(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(sys, "argv", [name, "--quick", "--out", str(tmp_path)])
