@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from odeprocess.calibration import fitted_misfit
+from odeprocess.misfit import Misfit
 from odeprocess.qr import orthonormalised, projected
-from odeprocess.refine import Misfit
 from odeprocess.soap import soap, turned
 
 

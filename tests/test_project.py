@@ -20,10 +20,10 @@ data.files data.curves data.physics data.images data.characters data
 tasks
 process.nets process.tableaus process.encoder process.latent process.field process.solvers process.flow
 process.decoder process.images process.likelihood process.core process.spec process.variants process
-objectives metrics qr problem refine
+objectives metrics qr misfit problem peaks refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
-optimise epoch soap polish prepare course outcome checkpoints train recipes
+optimise epoch soap mixture polish prepare course outcome checkpoints train recipes
 tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime

@@ -8,15 +8,17 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import odeprocess as odp
 from cases import model, process, random_series
 from odeprocess.calibration import Calibration
 from odeprocess.distributions import Normal
+from odeprocess.misfit import Misfit
+from odeprocess.mixture import fitted
 from odeprocess.objectives import OBJECTIVES, renyi
 from odeprocess.process import Extent
-from odeprocess.process.latent import Prior
-from odeprocess.refine import Misfit
+from odeprocess.process.latent import Mixture, Prior
 from odeprocess.tasks import Task
 
 # Before training the networks beside the linear maps are zero, so this process is linear in its latents, and the
@@ -34,23 +36,27 @@ def tilted(p: odp.Process) -> odp.Process:
     return eqx.tree_at(lambda p: p.prior, p, prior)
 
 
-def exact(p: odp.Process, t, y, static, at) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the function at `at`, by the formula for linear models, in float64."""
+def exact(p: odp.Process, prior: Prior | None, t, y, static, at) -> tuple[np.ndarray, np.ndarray, float]:
+    """Mean and standard deviation of the function at `at`, and the log density of `y`, by the formulas for linear models."""
 
-    def mean(z, t):
-        return p.predict(z, t, Extent())[0].mean.reshape(-1)
+    def linear(t):
+        def mean(z):
+            return p.predict(z, t, Extent())[0].mean.reshape(-1)
 
-    origin = jnp.zeros(p.z_dim)
-    basis, offset = (np.asarray(f(lambda z: mean(z, t))(origin), np.float64) for f in (jax.jacfwd, lambda f: f))
-    noise = np.asarray(p.predict(origin, t, Extent())[0].std, np.float64).reshape(-1)
-    assert p.prior is not None
-    m, c = np.asarray(p.prior.mean(static), np.float64), np.asarray(p.prior.chol, np.float64)
+        origin = jnp.zeros(p.z_dim)
+        return np.asarray(jax.jacfwd(mean)(origin), np.float64), np.asarray(mean(origin), np.float64)
+
+    assert prior is not None
+    (basis, offset), (there, start) = linear(t), linear(at)
+    noise = np.asarray(p.predict(jnp.zeros(p.z_dim), t, Extent())[0].std, np.float64).reshape(-1)
+    m, c = np.asarray(prior.mean(static), np.float64), np.asarray(prior.chol, np.float64)
+    off = np.asarray(y, np.float64).reshape(-1) - offset
     precision = np.linalg.inv(c @ c.T) + (basis.T / noise**2) @ basis
-    right = np.linalg.solve(c @ c.T, m) + (basis.T / noise**2) @ (np.asarray(y, np.float64).reshape(-1) - offset)
-    z, cov = np.linalg.solve(precision, right), np.linalg.inv(precision)
-    there, start = (np.asarray(f(lambda z: mean(z, at))(origin), np.float64) for f in (jax.jacfwd, lambda f: f))
+    z, cov = np.linalg.solve(precision, np.linalg.solve(c @ c.T, m) + (basis.T / noise**2) @ off), np.linalg.inv(precision)
+    density = multivariate_normal(basis @ m, basis @ c @ c.T @ basis.T + np.diag(noise**2)).logpdf(off) if len(off) else 0.0
     shape = (len(at), -1)
-    return (there @ z + start).reshape(shape), np.sqrt(np.einsum("ij,jk,ik->i", there, cov, there)).reshape(shape)
+    std = np.sqrt(np.einsum("ij,jk,ik->i", there, cov, there))
+    return (there @ z + start).reshape(shape), std.reshape(shape), float(density)
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +72,56 @@ STATIC = np.array([0.4], np.float32)
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_refined_draws_have_the_exact_posterior_of_a_linear_model(linear_model, count):
     posterior = linear_model.condition(T[:count], Y[:count], static=STATIC, key=jr.key(0), draws=2000).refine()
-    mean, std = exact(linear_model.process, jnp.asarray(T[:count]), Y[:count], jnp.asarray(STATIC), jnp.asarray(AT))
+    p = linear_model.process
+    mean, std, _ = exact(p, p.prior, jnp.asarray(T[:count]), Y[:count], jnp.asarray(STATIC), jnp.asarray(AT))
     found, spread = posterior.mean(AT), posterior.std(AT, of="function")
     assert np.all(np.abs(found - mean) < 5 * std / 2000**0.5 + 1e-4)
     np.testing.assert_allclose(spread, std, rtol=0.1)
+
+
+def test_refined_draws_have_the_exact_posterior_of_a_mixture(linear_model):
+    """Each part's exact posterior, weighted by the density that the observations have under it."""
+    p, shares = linear_model.process, np.array([0.5, 0.3, 0.2])
+    shifts = 0.2 * np.random.default_rng(1).normal(size=(3, p.z_dim)).astype(np.float32)
+    parts = [
+        dataclasses.replace(p.prior, loc=p.prior.loc + shift, chol=size * p.prior.chol)
+        for shift, size in zip(shifts, (1.0, 0.5, 0.7), strict=True)
+    ]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *parts)
+    mixed = dataclasses.replace(p, mixture=Mixture(jnp.log(jnp.asarray(shares, jnp.float32)), stacked))
+    found = [exact(p, q, jnp.asarray(T), Y, jnp.asarray(STATIC), jnp.asarray(AT)) for q in parts]
+    means, stds, densities = (np.asarray(x) for x in zip(*found, strict=True))
+    weights = shares * np.exp(densities - densities.max())
+    weights = weights / weights.sum()
+    assert weights.max() < 0.9, "else this would be about one part"
+    mean = np.tensordot(weights, means, 1)
+    std = np.sqrt(np.tensordot(weights, stds**2 + (means - mean) ** 2, 1))
+    model = dataclasses.replace(linear_model, process=mixed)
+    posterior = model.condition(T, Y, static=STATIC, key=jr.key(0), draws=2000).refine()
+    assert np.all(np.abs(posterior.mean(AT) - mean) < 5 * std / 2000**0.5 + 1e-4)
+    np.testing.assert_allclose(posterior.std(AT, of="function"), std, rtol=0.1)
+
+
+def test_a_mixture_finds_the_shape_that_one_normal_distribution_cannot():
+    """Latents on a ring, known to a hundredth: new ones are far more likely under the mixture."""
+    angle = jnp.linspace(0.0, 400.0, 400)  # radians: all round, many times
+    ring = jnp.stack([2.0 * jnp.cos(angle), jnp.sin(angle)], 1) + jnp.asarray([[3.0, -1.0]])
+    centre = ring.mean(0)
+    prior = Prior(centre, jnp.zeros((2, 0)), jnp.linalg.cholesky(jnp.cov(ring.T)))
+    roots = jnp.broadcast_to(100.0 * jnp.eye(2), (400, 2, 2))
+    mixture = fitted(prior, ring[:300], roots[:300], jnp.zeros((300, 0)), Mixture.parts_for(300))
+
+    def log_density(mixture):
+        def part(log_weight, prior):
+            white = jax.vmap(lambda z: prior.whiten(z, jnp.zeros(0)))(ring[300:])
+            return log_weight - 0.5 * (white**2).sum(1) - jnp.log(jnp.diagonal(prior.chol)).sum()
+
+        return jax.nn.logsumexp(jax.vmap(part)(mixture.log_weights, mixture.parts), 0).mean()
+
+    assert log_density(mixture) > log_density(Mixture.of(prior)) + 0.5
+    weights = jnp.exp(mixture.log_weights)
+    np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(weights @ mixture.parts.loc, centre, atol=0.05)
 
 
 def test_an_update_of_a_refined_posterior_is_the_refined_posterior_of_everything(linear_model):
@@ -154,14 +206,18 @@ def test_bounds_fall_with_their_order_and_end_at_the_elbo():
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_every_objective_trains(objective):
+def test_every_objective_trains(objective, tmp_path):
     series = odp.data.lines.sample(8, key=jr.key(0))
-    spec = odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6, prior="learned")
+    spec = odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6, prior="learned", components=2)
     polish = 2 if objective == "generative" else 0
     options = odp.FitOptions(epochs=2, objective=objective, samples=4, batch_size=8, polish=polish)
-    fitted = odp.fit(spec, series, options=options)
-    assert np.isfinite(fitted.history.loss).all() and np.isfinite(fitted.history.polish).all()
-    assert fitted.history.polish.shape == (polish, 1) and fitted.model.info["polished"] == polish
+    outcome = odp.fit(spec, series, options=options)
+    assert np.isfinite(outcome.history.loss).all() and np.isfinite(outcome.history.polish).all()
+    assert outcome.history.polish.shape == (polish, 1) and outcome.model.info["polished"] == polish
+    mixture = outcome.model.process.mixture
+    assert mixture is not None and bool(jnp.allclose(*mixture.parts.chol)) is not bool(polish), "polish divides the prior"
+    outcome.model.save(tmp_path / "model")
+    assert eqx.tree_equal(odp.load(tmp_path / "model").process, outcome.model.process)
 
 
 def test_the_second_half_of_training_needs_a_prior():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import f
 
-from .refine import Misfit
+from .misfit import Misfit
 
 LEVEL = 0.9
 COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations that are tried

@@ -44,8 +44,7 @@ def refine(
         belief, start, key, series = arguments
         begin = drawn(start, key, n)
         with jax.default_matmul_precision("highest"):  # GPUs would multiply in fewer digits than the fit needs
-            found, mode = refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, misfit)
-        return found, mode.cost
+            return refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, misfit)
 
     # On CPUs one series after the other: its draws fill the caches, and many at once would take three times as long.
     at_once = None if jax.default_backend() == "cpu" else min(SERIES_AT_ONCE, series.t.shape[0])

@@ -7,8 +7,8 @@ import numpy as np
 
 from . import beliefs, checks
 from .calibration import COUNTS, Calibration, Misses, Places, fitted_misfit
+from .misfit import Misfit
 from .posterior import Posterior
-from .refine import Misfit
 from .scaling import series_origins
 from .series import Series
 

@@ -19,6 +19,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
 from .epoch import Plan
+from .mixture import fitted
 from .problem import Problem, precision_root, solve
 from .process import Process
 from .process.latent import Prior
@@ -68,12 +69,26 @@ def run_polish(plan: Plan, states: PolishState, keys: Any, epoch: Int[Array, ""]
     return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, series))(states, keys)
 
 
+@jax.jit
+def divided(states: PolishState, series: Series) -> PolishState:
+    """The state after the last epoch: the prior is divided into its parts, where the process has room for some."""
+
+    def one(state):
+        assert state.process.prior is not None and state.process.mixture is not None
+        parts = len(state.process.mixture)
+        found = fitted(state.process.prior, state.modes, state.roots, series.static, parts)
+        return eqx.tree_at(lambda s: s.process.mixture, state, found)
+
+    return jax.vmap(one)(states) if states.process.mixture is not None else states
+
+
 def e_step(process: Process, modes: Any, series: Series, extent: Extent, steps: int) -> tuple[Process, Any, Any]:
     """Brings posteriors and prior up to date."""
 
     def one(pair):
         z, series = pair
-        problem, y = Problem.of(process, series, z, extent), jnp.where(series.mask, series.y, 0.0)
+        assert process.prior is not None
+        problem, y = Problem.of(process, process.prior, series, z, extent), jnp.where(series.mask, series.y, 0.0)
         z = solve(problem, z, y, jnp.zeros_like(z), steps).z
         return z, precision_root(problem, z, y)
 

@@ -17,6 +17,7 @@ from .qr import orthonormalised, projected
 from .series import Series
 
 FIRST_DAMPING, EASED, TIGHTENED = 1.0, 0.1, 30.0
+ROUNDS = 4  # of steps, at most
 
 
 class Problem(NamedTuple):
@@ -29,10 +30,10 @@ class Problem(NamedTuple):
     extent: Extent
 
     @classmethod
-    def of(cls, process: Process, series: Series, around: Float[Array, " z"], extent: Extent) -> "Problem":
+    def of(cls, process: Process, prior: Prior, series: Series, around: Float[Array, " z"], extent: Extent) -> "Problem":
         """The problem of the unmasked observations; where σ depends on the state, its value at `around` is taken."""
         predicted, _ = process.predict(around, series.t, extent)
-        return cls(process, process.before(series.static, series.channels), series, predicted.std, extent)
+        return cls(process, prior, series, predicted.std, extent)
 
     def residuals(self, z: Float[Array, " z"], data: Any, centre: Float[Array, " z"]) -> Float[Array, " n_times_c_plus_z"]:
         """Misfits in units of their standard deviations: of the observations, then of the latents."""
@@ -107,3 +108,23 @@ def solve(
 def precision_root(problem: Problem, z: Float[Array, " z"], data: Any) -> Float[Array, "z z"]:
     """The upper triangular root R of the precision RᵀR of the normal distribution around a mode."""
     return orthonormalised(linearised(problem, z, data, jnp.zeros_like(z))[1])[1]
+
+
+def in_rounds(solved: Any, unsolved: Any, again: Any, z: Any) -> Solution:
+    """What `solved` makes of `z`, and of `again` of that, as long as `unsolved` says so."""
+
+    def more(carry):
+        found, count = carry
+        return (count == 0) | (unsolved(found) & (count < ROUNDS))
+
+    def one(carry):  # the first round too, so that `solved` is compiled once
+        found, count = carry
+        return solved(jnp.where(count == 0, z, again(found))), count + 1
+
+    nothing = Solution(z, jnp.full(z.shape[0], jnp.inf, z.dtype))
+    return jax.lax.while_loop(more, one, (nothing, jnp.zeros((), jnp.int32)))[0]
+
+
+def enough(mode_cost: Any, count: Any) -> Any:
+    """The cost under which a draw counts as solved: there it is like χ² with as many degrees of freedom as observed values."""
+    return 2.0 * mode_cost + count + 6.0 * jnp.sqrt(2.0 * count) + 10.0

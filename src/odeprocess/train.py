@@ -18,7 +18,7 @@ from .course import Course
 from .epoch import Plan, TrainState, run_epoch, start
 from .optimise import FitOptions
 from .outcome import Fit, outcome
-from .polish import begin, run_polish
+from .polish import begin, divided, run_polish
 from .prepare import check_series, checked_seeds, planned, suited, warn_of_scattered_series
 from .process import Process, Spec, variant
 from .progress import progress_bar
@@ -126,6 +126,8 @@ def fit(
             if keeper is not None:  # it would break down again
                 discard(keeper.folder)
             raise
+    if course.polished is not None:
+        course.polished = divided(course.polished, data)
     return outcome(course, spec, scaling, seed_array, max_bad_steps=options.max_bad_steps, validated=validated)
 
 

@@ -8,7 +8,7 @@ from ..distributions import AbstractDistribution, Normal
 from ..series import Series
 from .decoder import AbstractDecoder
 from .flow import AbstractFlow
-from .latent import Inference, Prior
+from .latent import Inference, Mixture, Prior
 from .likelihood import AbstractLikelihood
 from .solvers import Extent, Path
 
@@ -29,6 +29,7 @@ class Process(eqx.Module):
     l_dim: int = eqx.field(static=True)
     z_dim: int = eqx.field(static=True)
     prior: Prior | None = None
+    mixture: Mixture | None = None
 
     def infer(self, series: Series) -> Normal:
         """The belief over z given the unmasked observations of `series`."""
@@ -45,10 +46,13 @@ class Process(eqx.Module):
         path = self.path(z, t, extent)
         return self.likelihood(self.decoder(path.states, z[self.l_dim :], t)), path.ok
 
-    def before(self, static: Float[Array, " k"], channels: int) -> Prior:
-        """The belief before any observation: the learned prior, or the encoder's answer to an empty context."""
+    def before(self, static: Float[Array, " k"], channels: int) -> Mixture:
+        """The belief before any observation: the learned one, or the encoder's answer to an empty context."""
+        if self.mixture is not None:
+            return self.mixture
         if self.prior is not None:
-            return self.prior
+            return Mixture.of(self.prior)
         nothing = jnp.zeros((1, channels), static.dtype)
         empty = self.infer(Series(jnp.zeros(1, static.dtype), nothing, nothing > 0, static))
-        return Prior(empty.loc, jnp.zeros((empty.loc.shape[0], static.shape[0]), static.dtype), jnp.diag(empty.scale))
+        slope = jnp.zeros((empty.loc.shape[0], static.shape[0]), static.dtype)
+        return Mixture.of(Prior(empty.loc, slope, jnp.diag(empty.scale)))

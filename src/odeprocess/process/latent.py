@@ -1,5 +1,6 @@
 """From a summary of the context to a belief over the latents z = (l(t0), d)."""
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..tasks import Task
 from .encoder import AbstractEncoder, Summary, summarise
 from .nets import Linear
 
+SERIES_A_PART, MOST_PARTS = 25, 16  # of a mixture
 START = -2.0  # what the sigmoid of σ begins at
 
 
@@ -56,9 +58,9 @@ class Prior(eqx.Module):
     guess.
     """
 
-    loc: Float[Array, " z"]
-    slope: Float[Array, "z k"]
-    chol: Float[Array, "z z"]
+    loc: Float[Array, "*parts z"]
+    slope: Float[Array, "*parts z k"]
+    chol: Float[Array, "*parts z z"]
 
     @classmethod
     def standard(cls, z_dim: int, static_dim: int) -> "Prior":
@@ -82,6 +84,30 @@ class Prior(eqx.Module):
         spread = jax.scipy.linalg.solve_triangular(self.chol, jnp.diag(q.scale), lower=True)
         log_ratio = jnp.log(jnp.diagonal(self.chol)).sum() - jnp.log(q.scale).sum()
         return log_ratio + 0.5 * ((spread**2).sum() + (self.whiten(q.loc, static) ** 2).sum() - q.loc.shape[0])
+
+
+class Mixture(eqx.Module):
+    """What is believed of the latents, in more detail: one of several normal distributions, each with a probability.
+
+    The latents of curves rarely fill one normal distribution: those of a sine's amplitude and phase lie on a bent sheet.
+    """
+
+    log_weights: Float[Array, " k"]
+    parts: Prior  # stacked
+
+    @classmethod
+    def of(cls, prior: Prior, count: int = 1) -> "Mixture":
+        """As many copies of one distribution."""
+        parts = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), prior)
+        return cls(jnp.full(count, -math.log(count), prior.loc.dtype), parts)
+
+    def __len__(self) -> int:
+        return self.log_weights.shape[0]
+
+    @staticmethod
+    def parts_for(count: int) -> int:
+        """How many distributions so many series can tell apart, with the one of them all."""
+        return 1 if count < 2 * SERIES_A_PART else 1 + min(MOST_PARTS, count // SERIES_A_PART)
 
 
 class Inference(eqx.Module):

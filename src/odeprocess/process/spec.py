@@ -14,7 +14,7 @@ from .encoder import PointEncoder
 from .field import FirstOrder, SecondOrder
 from .flow import OdeFlow, Still
 from .images import FrameHead, ImageDecoder, ImageEncoder
-from .latent import Head, Inference, Prior
+from .latent import Head, Inference, Mixture, Prior
 from .likelihood import BernoulliLikelihood, GaussianLikelihood
 from .nets import widened
 from .solvers import SOLVERS, AbstractSolver, Grid
@@ -51,6 +51,8 @@ class Spec:
         skip: whether a linear path runs beside the networks of the field and of a residual readout, which begin at zero.
         prior: the belief before any observation: the encoder's answer to an `"empty"` context, or a normal distribution
             `"learned"` over all series, with which the process is a generative model; see `FitOptions.objective`.
+        components: into how many normal distributions a learned prior is divided at the end of training, the one of all
+            series among them; as many as the training series can tell apart if `None`.
         start: how weights begin: `"wide"`, variance 1/in and no biases, which leaves the plateau where σ explains everything
             soonest; or `"pytorch"`, as in the paper's code.
         t0: where the flow starts, in scaled time; the earliest time of the training data if `None`.
@@ -79,6 +81,7 @@ class Spec:
     latent_scale: Literal["bounded", "free"] = "bounded"
     skip: bool = False
     prior: Literal["empty", "learned"] = "empty"
+    components: int | None = 1
     start: Literal["wide", "pytorch"] = "wide"
     t0: float | None = None
     horizon: float | None = None
@@ -111,6 +114,7 @@ class Spec:
             checks.positive("horizon", self.horizon)
         for name in ("r_dim", "z_dim", "l_dim", "h_dim"):
             checks.positive(name, getattr(self, name), integer=True)
+        checks.positive("components", self.components or 1, integer=True)
         checks.require(self.channels is None or self.channels > 0, f"`channels` is {self.channels}; expected 1 or more.")
         checks.require((self.static_dim or 0) >= 0, f"`static_dim` is {self.static_dim}; expected 0 or more.")
         checks.require(
@@ -188,7 +192,9 @@ class Spec:
             decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
         inference = Inference(encoder, head, first, counted=free)
         prior = Prior.standard(self.z_dim, static_dim) if self.prior == "learned" else None
-        process = Process(inference, flow, decoder, likelihood, self.l_dim, self.z_dim, prior)
+        components = self.components or 1
+        mixture = Mixture.of(prior, components) if prior is not None and components > 1 else None
+        process = Process(inference, flow, decoder, likelihood, self.l_dim, self.z_dim, prior, mixture)
         return widened(process) if self.start == "wide" else process
 
     def resolve(self, series: Series) -> "Spec":
@@ -214,7 +220,8 @@ class Spec:
             f"`t0` is {t0} but the earliest training time is {times.min()} (scaled). The flow starts at t0: use an earlier one.",
         )
         missing = partial if self.missing is None else self.missing
-        return self.replace(**found, missing=missing, t0=t0, horizon=horizon)
+        components = Mixture.parts_for(len(series)) if self.components is None else self.components
+        return self.replace(**found, missing=missing, components=components, t0=t0, horizon=horizon)
 
     def replace(self, **changes: Any) -> "Spec":
         """A copy with some fields changed."""

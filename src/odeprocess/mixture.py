@@ -1,0 +1,77 @@
+"""The prior in detail: a mixture of normal distributions over the latents of the training series.
+
+Fitted by expectation–maximisation once training is over, in the coordinates in which the one normal distribution that
+training goes by is round. That one stays a part of the mixture: for series unlike all others.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jax.scipy.linalg import solve_triangular
+
+from .process.latent import Mixture, Prior
+
+STEPS = 60
+LEANING = 2.0  # series: a part with as many leans on the others for half of its shape
+RIDGE = 1e-4  # the least variance, that of the whole being one
+
+
+def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mixture:
+    """The mixture of `parts` that posteriors of series make together.
+
+    Arguments:
+        prior: the one normal distribution of them all.
+        modes: of the posteriors, `[series, z]`.
+        roots: of their precisions, upper triangular, `[series, z, z]`.
+        static: the covariates, `[series, k]`.
+        parts: how many, with the `prior` itself.
+    """
+    eye = jnp.eye(modes.shape[1], dtype=modes.dtype)
+    x = jax.vmap(prior.whiten)(modes, static)
+    spread = jax.vmap(lambda root: solve_triangular(prior.chol, solve_triangular(root, eye), lower=True))(roots)
+    covariance = jnp.einsum("nij,nkj->nik", spread, spread)
+
+    def log_densities(log_weights, means, chols):
+        """Expected under each posterior, `[series, parts]`."""
+
+        def part(mean, chol):
+            off = solve_triangular(chol, (x - mean[None]).T, lower=True)
+            wide = jnp.einsum("ij,nij->n", solve_triangular(chol.T, solve_triangular(chol, eye, lower=True)), covariance)
+            return -0.5 * ((off**2).sum(0) + wide) - jnp.log(jnp.diagonal(chol)).sum()
+
+        return log_weights[None] + jax.vmap(part, out_axes=1)(means, chols)
+
+    def step(mixture, _):
+        belongs = jax.nn.softmax(log_densities(*mixture), 1)
+        counts = belongs.sum(0)
+        means = belongs.T @ x / jnp.maximum(counts, 1e-6)[:, None]
+        off = x[:, None] - means[None]
+        own = jnp.einsum("nk,nki,nkj->kij", belongs, off, off) + jnp.einsum("nk,nij->kij", belongs, covariance)
+        typical = own[1:].sum(0) / jnp.maximum(counts[1:].sum(), 1.0)
+        shapes = (own + LEANING * typical[None]) / (counts + LEANING)[:, None, None] + RIDGE * eye[None]
+        # The first part is all series' and keeps its place; none ever counts for less than one series in all.
+        means, chols = means.at[0].set(0.0), jnp.linalg.cholesky(shapes).at[0].set(eye)
+        share = jnp.maximum(counts, 1.0 / parts)
+        return (jnp.log(share / share.sum()), means, chols), None
+
+    means = jnp.concatenate([jnp.zeros_like(x[:1]), _apart(x, parts - 1)])
+    narrow = jnp.linalg.cholesky(0.1 * eye + covariance.mean(0))
+    chols = jnp.broadcast_to(narrow, (parts, *eye.shape)).at[0].set(eye)
+    start = (jnp.full(parts, -math.log(parts), x.dtype), means, chols)
+    (log_weights, means, chols), _ = jax.lax.scan(step, start, None, length=STEPS)
+    place = jax.vmap(lambda mean: prior.loc + prior.chol @ mean)(means)
+    slope = jnp.broadcast_to(prior.slope, (parts, *prior.slope.shape))
+    return Mixture(log_weights, Prior(place, slope, prior.chol @ chols))
+
+
+def _apart(x: Any, count: int) -> Any:
+    """Points of `x` that lie far from each other: each is drawn by its squared distance to those before."""
+
+    def one(nearest, key):
+        chosen = x[jr.categorical(key, jnp.log(nearest + 1e-12))]
+        return jnp.minimum(nearest, ((x - chosen[None]) ** 2).sum(1)), chosen
+
+    return jax.lax.scan(one, jnp.ones_like(x[:, 0]), jr.split(jr.key(0), count))[1]
