@@ -11,6 +11,8 @@ SeriesId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="L
 Times = Annotated[list[Number], Field(min_length=1, max_length=Limits.TIMES)]
 Level = Annotated[float, Field(gt=0, lt=1, description="The share of the probability that lies between low and high.")]
 
+Span = Annotated[list[Number], Field(min_length=2, max_length=2, description="Start and end, both included.")]
+
 
 class Request(BaseModel):
     """Types are taken at their word, and unknown fields are refused."""
@@ -67,9 +69,7 @@ class Wish(Request):
     costs: (
         Annotated[list[Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]], Field(max_length=Limits.TIMES)] | None
     ) = Field(None, description="One for each candidate.")
-    forbidden: Annotated[list[tuple[Number, Number]], Field(max_length=Limits.TIMES)] = Field(
-        [], description="Spans of time, start and end, both included.", strict=False
-    )
+    forbidden: Annotated[list[Span], Field(max_length=Limits.TIMES)] = []
 
 
 class Covariate(BaseModel):
