@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 CODES = {400: "bad_request", 401: "unauthorised", 404: "not_found", 405: "method_not_allowed", 413: "too_large", 500: "internal"}
 
@@ -65,8 +66,11 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        code = CODES.get(error.status_code, "bad_request")
-        return answer(error.status_code, code, str(error.detail), None, error.headers)
+        code, headers = CODES.get(error.status_code, "bad_request"), error.headers
+        if error.status_code == 405:  # one path may be several routes, of which the framework names the first
+            matching = [route for route in app.routes if route.matches(request.scope)[0] != Match.NONE]
+            headers = {"Allow": ", ".join(sorted({m for route in matching for m in getattr(route, "methods", None) or ()}))}
+        return answer(error.status_code, code, str(error.detail), None, headers)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -17,7 +17,7 @@ class Limits:
         waiting: requests that wait for the model at once.
     """
 
-    body: int = 1 << 20
+    body: int = 4 << 20
     series: int = 10_000
     points: int = 10_000
     idle: float = 24 * 3600.0
@@ -29,7 +29,7 @@ class Limits:
     ABOUT: ClassVar[int] = 64  # times that a suggestion is about
     DRAWS: ClassVar[int] = 64  # trajectories in one answer
     SUGGESTIONS: ClassVar[int] = 16
-    CHANNELS: ClassVar[int] = 4096  # values of one observation
+    CHANNELS: ClassVar[int] = 1024  # values of one observation
     LISTED: ClassVar[int] = 1000  # series in one listing
     LARGEST: ClassVar[float] = 1e12  # number
     SPANS: ClassVar[float] = 1.0  # of the training times, that a question may lie before or after them

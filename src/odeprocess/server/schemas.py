@@ -1,11 +1,18 @@
 """What goes in and out, as pydantic models: they check requests and make the OpenAPI document."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from .limits import Limits
 
+
+def _whole(value: Any) -> Any:
+    """1.0 is a whole number to JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = BeforeValidator(_whole)
 Number = Annotated[float, Field(ge=-Limits.LARGEST, le=Limits.LARGEST, allow_inf_nan=False)]
 SeriesId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="Letters, digits, - and _.")]
 Times = Annotated[list[Number], Field(min_length=1, max_length=Limits.TIMES)]
@@ -54,7 +61,7 @@ class Question(Request):
     times: Times
     level: Level = 0.9
     of: Literal["observations", "function"] = Field("observations", description="Of new measurements, or of the curve beneath.")
-    draws: Annotated[int, Field(ge=0, le=Limits.DRAWS, description="Whole trajectories to return as well.")] = 0
+    draws: Annotated[int, Field(ge=0, le=Limits.DRAWS, description="Whole trajectories to return as well."), Whole] = 0
 
 
 class Wish(Request):
@@ -62,7 +69,7 @@ class Wish(Request):
 
     candidates: Times
     by: Literal["spread", "information"] = "information"
-    count: Annotated[int, Field(ge=1, le=Limits.SUGGESTIONS)] = 1
+    count: Annotated[int, Field(ge=1, le=Limits.SUGGESTIONS), Whole] = 1
     about: Annotated[list[Number], Field(min_length=1, max_length=Limits.ABOUT)] | None = Field(
         None, description="Times; with by=information, what measurements there would show."
     )
