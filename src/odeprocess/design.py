@@ -15,6 +15,7 @@ import numpy as np
 
 from . import checks
 from .posterior import Posterior
+from .series import bucket
 
 By = Literal["spread", "information"]
 TINY, HUGE = 1e-12, 1e12  # variances of noise, in scaled units: no division by zero, and nothing to be learned
@@ -86,7 +87,8 @@ def suggest(
     target = None if about is None else _curves(posterior, about, draws)
     padding = ((0, 0), (0, curves.shape[2] - times.shape[1]))
     open_, price = np.pad(allowed, padding), np.pad(price, padding, constant_values=1.0).astype(curves.dtype)
-    places, scores = (np.asarray(x) for x in _choose(curves, noise, open_, price, target, by, int(count)))
+    picks = _choose(curves, noise, open_, price, target, by, bucket(count))  # a few numbers of picks, so few compilations
+    places, scores = (np.asarray(x)[:, :count] for x in picks)
     checks.require(
         bool(np.isfinite(scores).all()),
         "The solver did not reach the candidates, so nothing can be said of them. Offer times nearer to the training data.",

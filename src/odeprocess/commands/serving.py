@@ -18,6 +18,7 @@ def serve(
     idle: Annotated[float, typer.Option(min=1.0, help="Seconds after which an unused series is dropped.")] = 24 * 3600.0,
     max_series: Annotated[int, typer.Option(min=1, help="Series that may be open at once.")] = 10_000,
     max_points: Annotated[int, typer.Option(min=1, help="Observations that a series may have.")] = 10_000,
+    warm: Annotated[bool, typer.Option(help="Whether to compile before the first request what all will ask for.")] = True,
     playground: Annotated[bool, typer.Option(help="Whether to offer the playground, where it is installed.")] = True,
     device: Device = "auto",
 ) -> None:
@@ -33,7 +34,7 @@ def serve(
         hosted = [Hosted.load(folder) for folder in models]
         limits = Limits(idle=idle, series=max_series, points=max_points)
         kept = state or models[0] / "series.sqlite"
-        app = create_app(hosted, state=kept, limits=limits, token=token, playground=playground, tell=_say)
+        app = create_app(hosted, state=kept, limits=limits, token=token, warm=warm, playground=playground, tell=_say)
         run(
             app, bound(host, port), lambda url: _say(f"Serving {', '.join(each.name for each in hosted)} at {url}; Ctrl+C stops.")
         )

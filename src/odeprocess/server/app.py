@@ -47,10 +47,10 @@ def create_app(
     named = {each.name: each for each in models}
     if not models or len(named) != len(models):
         raise ValueError(f"Models are called {[each.name for each in models]}; expected one or more, with different names.")
-    metrics, bell = Metrics(), Bell(limits.listeners)
+    metrics, bell, store = Metrics(), Bell(limits.listeners), Store(state)
 
     def make_desk() -> Desk:
-        desk = Desk(named, Store(state), limits)
+        desk = Desk(named, store, limits)
         if warm:
             desk.warm_up(tell)
         return desk

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 FORMAT = 1
+UNUSABLE = "cannot be used for the state of the server"
 TABLES = """
 CREATE TABLE IF NOT EXISTS series (id TEXT PRIMARY KEY, model TEXT NOT NULL, static TEXT, origin REAL) STRICT;
 CREATE TABLE IF NOT EXISTS observations (
@@ -38,15 +39,21 @@ class Store:
     def __init__(self, path: str | Path | None):
         try:
             self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise ValueError(f"{path} {UNUSABLE}: {error}. Name another file.") from None
+        try:
             for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 self._db.execute(f"PRAGMA {pragma}")
             (made,) = self._db.execute("PRAGMA user_version").fetchone()
             if made > FORMAT:
                 raise ValueError(f"{path} was written by a newer odeprocess. Install that, or name another file.")
             self._db.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
-        except sqlite3.Error as error:
+        except BaseException as error:
+            self._db.close()
+            if not isinstance(error, sqlite3.Error):
+                raise
             why = "another server has it open" if "locked" in str(error) else str(error)
-            raise ValueError(f"{path} cannot be used for the state of the server: {why}. Name another file.") from None
+            raise ValueError(f"{path} {UNUSABLE}: {why}. Name another file.") from None
 
     def close(self) -> None:
         """Closes the file."""
