@@ -8,6 +8,7 @@ from collections.abc import Callable
 import uvicorn
 from fastapi import FastAPI
 
+BACKLOG = 2048
 GRACE = 5  # seconds for requests that are being answered when the server stops
 
 
@@ -44,7 +45,12 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None]) ->
         uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE, server_header=False, access_log=False)
     )
     app.state.stopping = lambda: server.should_exit
-    app.state.ready = lambda: ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    def announce() -> None:
+        listening.listen(BACKLOG)  # what connects from now on is answered as soon as the server is up
+        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    app.state.ready = announce
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again once all is done, and that is no failure
     server.run([listening])
