@@ -29,13 +29,11 @@ AT_ONCE = 16_384  # observations in one compiled batch
 class Stream:
     """What a model believes about many series, while their observations arrive in any order.
 
-    A series is named by a string or a whole number. Its posterior is that of
-    `model.condition(t, y, key=stream.key(name))` on all its observations so far, whatever their order and grouping; its
-    draws depend on `key` and on its name alone. The work for an observation is the same however many came before, for
-    every variant of the table: their encoders sum up codes of single observations.
-
-    In a model fitted with `origin="first"`, an observation before all others of its series moves where its time begins,
-    and the series is encoded anew; `open(…, origin=)` says where it begins instead.
+    A series is named by a string or a whole number. Its posterior is that of `model.condition(t, y, key=stream.key(name))` on
+    all its observations, whatever their order and grouping. The work for an observation is the same however many came before,
+    for every variant of the table: their encoders sum up codes of single observations. In a model fitted with
+    `origin="first"`, an observation before all others of its series moves where its time begins, and the series is encoded
+    anew; `open(…, origin=)` says where it begins instead.
 
     Arguments:
         model: a trained model.
@@ -88,6 +86,10 @@ class Stream:
     def count(self, name: Id) -> int:
         """How many observations a series has."""
         return int(self._tally.state.count[self._roster.find([name])[0]])
+
+    def origin(self, name: Id) -> float:
+        """Where the time of a series begins; NaN while that is open."""
+        return float(self._roster.origins[self._roster.find([name])[0]])
 
     def key(self, name: Id) -> Any:
         """The key with which `model.condition` gives the draws of this series."""
@@ -180,10 +182,7 @@ class Stream:
         return each
 
     def posterior(self, ids: Id | Sequence[Id]) -> Posterior:
-        """What the model believes now: about one series, or about several, as a batch.
-
-        A batch is compiled for its number of series; ask for as many at a time where that matters.
-        """
+        """What the model believes now, of one series or of a batch; each size of batch that is asked about compiles anew."""
         names, single = read_names(ids)
         checks.require(len(names) > 0, "`ids` names no series; expected one at least.")
         rows = self._roster.find(names)

@@ -1,6 +1,8 @@
 """The bell: tells those who follow a series that it has changed."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Bell:
@@ -15,21 +17,25 @@ class Bell:
         """How many listen."""
         return sum(map(len, self._heard.values()))
 
-    def listen(self, name: str) -> asyncio.Event | None:
-        """An event that is set when the series changes, or `None` if too many listen."""
-        if self.listeners >= self._most:
-            return None
+    @property
+    def full(self) -> bool:
+        """Whether as many listen as may."""
+        return self.listeners >= self._most
+
+    @contextmanager
+    def listening(self, name: str) -> Iterator[asyncio.Event]:
+        """An event that is set now, and whenever the series changes."""
         event = asyncio.Event()
+        event.set()
         self._heard.setdefault(name, set()).add(event)
-        return event
+        try:
+            yield event
+        finally:
+            self._heard[name].discard(event)
+            if not self._heard[name]:
+                del self._heard[name]
 
     def ring(self, name: str) -> None:
         """Tells those who follow the series."""
         for event in self._heard.get(name, ()):
             event.set()
-
-    def leave(self, name: str, event: asyncio.Event) -> None:
-        """Stops listening."""
-        self._heard[name].discard(event)
-        if not self._heard[name]:
-            del self._heard[name]

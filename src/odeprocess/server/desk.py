@@ -4,6 +4,7 @@ A series lives in two places: in the store, as it was said, and in the stream of
 stream comes first, because it knows what can be added; the store last, because what is there counts.
 """
 
+import logging
 import secrets
 import time
 import warnings
@@ -42,11 +43,29 @@ class Desk:
         self.entries: dict[str, Entry] = {}
         self._used: dict[str, float] = {}
         self.streams = {name: Stream(each.model, key=self._key, draws=Limits.DRAWS) for name, each in self.models.items()}
-        found = [entry for entry in self.store.entries() if entry.model in self.models]
-        for entry in found:
-            t, y = self.store.observations(entry.id)
-            self._begin(entry)
-            self._observe(entry.id, t, y)
+        for name in self.models:
+            self._restore([entry for entry in self.store.entries() if entry.model == name])
+
+    def _restore(self, entries: list[Entry]) -> None:
+        """Opens series of one model that are in the store, all at once, or without those that do not fit the model any more."""
+        rows = []
+        try:
+            for entry in entries:
+                self._begin(entry)
+                t, y = self.store.observations(entry.id)
+                values = self.models[entry.model].read_values(y)
+                rows += [(entry.id, time, value) for time, value in zip(t, values, strict=True)]
+            if rows:
+                names, t, y = zip(*rows, strict=True)
+                self._ask(lambda: self.streams[entries[0].model].observe(names, np.array(t), np.stack(y)))
+        except Refused as refused:
+            for entry in [entry for entry in entries if entry.id in self.entries]:
+                self._drop(entry.id)
+            if len(entries) > 1:
+                for entry in entries:
+                    self._restore([entry])
+            else:
+                logging.getLogger(__name__).warning("Series %s is left out: %s", entries[0].id, refused)
 
     def warm_up(self, advance: Callable[[str], None] = lambda note: None) -> None:
         """Compiles what every client will ask for, with series that nobody sees."""

@@ -7,7 +7,7 @@ from typing import Any
 from . import errors
 from .metrics import Metrics
 
-HOSTS = {"localhost", "127.0.0.1", "[::1]", "testserver"}
+HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 OPEN = "/health"  # may be asked without a token
 DRAINED = 4  # times the largest body is read before the connection is closed

@@ -1,6 +1,7 @@
 """The routes: what can be asked, each in a few lines; the desk does the work."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from ..version import __version__
 from .bell import Bell
-from .errors import ErrorBody, conflict, unknown
+from .errors import ErrorBody, Refused, conflict, unknown
 from .limits import Limits
 from .metrics import Metrics
 from .schemas import (
@@ -53,7 +54,7 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
     @router.get("/health", tags=["server"])
     async def health() -> Health:
         """Whether the server works."""
-        series, _ = await worker.do(lambda desk: desk.counts())
+        series = await worker.do(lambda desk: len(desk.entries))
         return Health(status="ok", version=__version__, models=len(cards), series=series)
 
     @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
@@ -130,17 +131,13 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
     ) -> StreamingResponse:
         """A prediction now and after every change, as server-sent events. Changes in quick succession share one."""
         question = Question(times=times, level=level, of="observations")
-        first = await worker.do(lambda desk: desk.predict(id, question))
-        heard = bell.listen(id)
-        if heard is None:
+        await worker.do(lambda desk: desk.predict(id, question))  # what is wrong with it is told before the stream begins
+        if bell.full:
             raise conflict("too_many_listeners", "Too many event streams are open; close some.")
-        return StreamingResponse(_followed(request, id, question, first, heard), media_type="text/event-stream")
+        return StreamingResponse(_followed(request, id, question), media_type="text/event-stream")
 
-    async def _followed(
-        request: Request, id: str, question: Question, first: Prediction, heard: asyncio.Event
-    ) -> AsyncIterator[str]:
-        try:
-            yield _event("prediction", first.model_dump_json())
+    async def _followed(request: Request, id: str, question: Question) -> AsyncIterator[str]:
+        with bell.listening(id) as heard:
             quiet = 0.0
             while not request.app.state.stopping():
                 try:
@@ -154,13 +151,10 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
                 heard.clear()
                 try:
                     found = await worker.do(lambda desk: desk.predict(id, question))
-                except Exception as problem:
-                    gone = getattr(problem, "status", 500) == 404
-                    yield _event("deleted" if gone else "error", "{}")
+                except Refused as refused:
+                    yield _event("deleted" if refused.status == 404 else "refused", json.dumps({"message": refused.message}))
                     return
                 yield _event("prediction", found.model_dump_json())
-        finally:
-            bell.leave(id, heard)
 
     return router
 

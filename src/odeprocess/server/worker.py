@@ -42,6 +42,8 @@ class Worker:
         """What `job` returns, once it is on the disk."""
         if self._jobs.qsize() >= self._waiting:
             raise Refused(429, "busy", "Too many requests are waiting; try again in a moment.")
+        if not self._thread.is_alive():
+            raise RuntimeError("The store failed and could not be read again; the server must be started anew.")
         future: Future[T] = Future()
         self._jobs.put((job, future))
         return await asyncio.wrap_future(future)
@@ -73,10 +75,11 @@ def _work(desk: Desk, jobs: list[tuple[Callable[[Desk], Any], Future]]) -> None:
                 if future.set_running_or_notify_cancel():
                     found.append((future, *_outcome(job, desk)))
     except Exception as error:  # the disk is full, say: nothing of all this was kept, so nothing of it may be believed
-        desk.rebuild()
         found = [(future, None, error) for _, future in jobs if not future.cancelled()]
-    for future, value, problem in found:
-        future.set_result(value) if problem is None else future.set_exception(problem)
+        desk.rebuild()
+    finally:
+        for future, value, problem in found:
+            future.set_result(value) if problem is None else future.set_exception(problem)
 
 
 def _outcome(job: Callable[[Desk], Any], desk: Desk) -> tuple[Any, Exception | None]:
