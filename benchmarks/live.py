@@ -2,7 +2,7 @@
 
 Streams: 10,000 series with 100 observations each, one for every series at a time; is an update as fast at the end as in the
 beginning? The server, a process of its own on loopback: (1) schemathesis over its OpenAPI document, all checks; (2) 10,000 bad
-requests, and how much memory they leave behind; (3) 1,000 series for a minute at 50 requests a second, updates and the predictions
+requests, and how much memory they leave behind; (3) 1,000 series for a minute at 50 requests a second, updates and predictions
 after them, then SIGKILL, and whether everything that was answered is there after a restart. Writes `results/live.json`.
 """
 
