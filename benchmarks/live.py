@@ -231,7 +231,7 @@ def main() -> None:
                 server.end()
             print(json.dumps(row, indent=2, ensure_ascii=False), flush=True)
             rows = [old for old in rows if old["benchmark"] != row["benchmark"]] + [row]
-    RESULTS.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+            RESULTS.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

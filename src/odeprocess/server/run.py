@@ -28,7 +28,7 @@ def check_host(host: str, token: str | None) -> None:
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 means any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio leaves answers to wait for ACKs
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
