@@ -14,7 +14,12 @@ from typer.testing import CliRunner
 import odeprocess as odp
 from cases import untrained
 from odeprocess.cli import app
+from odeprocess.server import Hosted, Limits
+from odeprocess.server.desk import Desk
+from odeprocess.server.errors import Refused
 from odeprocess.server.run import bound
+from odeprocess.server.schemas import NewSeries
+from odeprocess.server.store import Entry, Store
 
 API = "/api/v1"
 
@@ -67,6 +72,22 @@ def test_what_was_answered_is_there_after_a_kill(folder, tmp_path):
             next(events.iter_lines())
             child.send_signal(signal.SIGTERM)
             assert child.wait(20) == 0
+
+
+def test_series_of_models_that_are_not_served_are_kept(folder, tmp_path):
+    state, model = tmp_path / "series.sqlite", odp.load(folder)
+    store = Store(state)
+    with store.transaction():
+        for name in ("lines", "other"):
+            store.open(Entry(name, name, None, None))
+            store.add(name, 0, [0.5], [[1.0]])
+    store.close()
+    desk = Desk({"lines": Hosted.of("lines", model)}, Store(state), Limits())
+    assert list(desk.entries) == ["lines"] and desk.card("lines").count == 1
+    with pytest.raises(Refused, match="there already"):
+        desk.open(NewSeries(id="other"))
+    assert desk.store.observations("other") == ([0.5], [[1.0]])
+    desk.store.close()
 
 
 def refused(*arguments, folder):

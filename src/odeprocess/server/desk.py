@@ -30,7 +30,8 @@ class Desk:
 
     Attributes:
         models: by name; the first is the one that is meant where none is named.
-        cards: the open series, by id.
+        entries: the open series, by id.
+        streams: by the name of the model.
     """
 
     def __init__(self, models: dict[str, Hosted], store: Store, limits: Limits, seed: int = 0):
@@ -88,8 +89,8 @@ class Desk:
         if model not in self.models:
             raise conflict("model", f"There is no such model; this server has {', '.join(self.models)}.", "body.model")
         name = secrets.token_hex(8) if request.id is None else request.id
-        if name in self.entries:
-            raise conflict("id", f"Series {name!r} is open already.", "body.id")
+        if name in self.entries or name in self.store:
+            raise conflict("id", f"Series {name!r} is there already.", "body.id")
         t, y = _columns(request)
         entry = Entry(name, model, request.static, request.origin)
         self._begin(entry)

@@ -56,7 +56,8 @@ class Hosted:
         """The training times, in the user's units, from the origin of a series."""
         spec, scaling = self.model.spec, self.model.scaling
         assert spec.t0 is not None and spec.horizon is not None
-        return (float(x * scaling.t_scale + scaling.t_shift) for x in (spec.t0, spec.t0 + spec.horizon))  # type: ignore
+        start, end = (float(x * scaling.t_scale + scaling.t_shift) for x in (spec.t0, spec.t0 + spec.horizon))
+        return start, end
 
     def read_values(self, rows: list[list[float | None]]) -> np.ndarray:
         """Values as the model takes them, `[n, channels]`, NaN where missing."""

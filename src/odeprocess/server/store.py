@@ -71,6 +71,9 @@ class Store:
                 self._db.execute("ROLLBACK")
             raise
 
+    def __contains__(self, name: str) -> bool:
+        return self._db.execute("SELECT 1 FROM series WHERE id = ?", (name,)).fetchone() is not None
+
     def open(self, entry: Entry) -> None:
         """Adds a series."""
         static = None if entry.static is None else json.dumps(entry.static)
