@@ -62,17 +62,16 @@ def test_any_order_and_any_grouping_give_the_posterior_of_all_at_once(first_mode
 
 
 def test_a_posterior_of_a_stream_is_an_ordinary_one(two_channel_model):
-    stream = odp.Stream(two_channel_model, key=KEY, draws=16)
+    stream = odp.Stream(two_channel_model, key=KEY, draws=8)
     static = np.array([[0.5, -1.0], [2.0, 0.3]])
     stream.open(["a", "b"], static=static)
     (ta, ya), (tb, yb) = observations(1, 5, partial=True), observations(2, 3)
     stream.observe("a", ta[:2], ya[:2])
     stream.observe(["b", "a", "b", "a", "b", "a"], *(np.stack(x) for x in zip(*_mixed((ta[2:], ya[2:]), (tb, yb)), strict=True)))
-    one = two_channel_model.condition(ta, ya, key=stream.key("a"), static=static[0], draws=16)
+    one = two_channel_model.condition(ta, ya, key=stream.key("a"), static=static[0], draws=8)
     found, both = stream.posterior("a"), stream.posterior(["a", "b"])
     np.testing.assert_allclose(found.mean(TIMES), one.mean(TIMES), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(both.sample(TIMES)[0], one.sample(TIMES), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(both[0].std(TIMES), one.std(TIMES), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(both[0].sample(TIMES), one.sample(TIMES), rtol=1e-4, atol=1e-4)
     assert [len(t) for t, _ in both.observations] == [(~np.isnan(ya).all(-1)).sum(), 3]
     more = found.update(0.4, [1.0, 2.0])
     same_belief(more, one.update(0.4, [1.0, 2.0]))
@@ -101,7 +100,7 @@ def test_calibrated_intervals_find_the_observations(two_channel_model):
 
 
 def test_without_keeping_observations_memory_is_that_of_the_summaries(first_model):
-    stream = odp.Stream(first_model, key=KEY, keep=False)
+    stream = odp.Stream(first_model, key=KEY, keep=False, draws=8)
     stream.open("b", origin=0.0)
     stream.observe(["a", "b"], [0.5, 0.5], np.ones((2, 2)))
     stream.observe("b", 0.2, [0.0, 1.0])  # its time begins at 0, so this is no surprise
@@ -109,7 +108,7 @@ def test_without_keeping_observations_memory_is_that_of_the_summaries(first_mode
     with pytest.raises(ValueError, match=r"open\(ids, origin=…\), or make the stream with keep=True"):
         stream.observe(["b", "a"], [0.3, 0.2], np.zeros((2, 2)))
     same_belief(stream.posterior(["a", "b"]), before)
-    assert before.mean(TIMES).shape == (2, 3, 2) and before[1].mean(TIMES).shape == (3, 2)
+    assert len(before) == 2 and before[1].sample(TIMES).shape == (8, 3, 2)
     for ask in (lambda: before.observations, before.refine):
         with pytest.raises(ValueError, match="which were not kept"):
             ask()
@@ -170,7 +169,8 @@ def test_saved_and_loaded_it_goes_on_bit_by_bit(first_model, two_channel_model, 
     assert again.ids == stream.ids == ["a", 7]
     for each in (stream, again):
         each.observe(["a", 7], [0.3, 0.9], np.ones((2, 2)))  # before the first of "a": encoded anew
-    assert (again.posterior(["a", 7]).sample(TIMES) == stream.posterior(["a", 7]).sample(TIMES)).all()
+    for name in ("a", 7):
+        assert (again.posterior(name).sample(TIMES) == stream.posterior(name).sample(TIMES)).all()
     with pytest.raises(ValueError, match="belongs to another model"):
         odp.Stream.load(path, two_channel_model)
     with pytest.raises(FileNotFoundError, match=r"Expected a file that `Stream\.save` wrote"):
