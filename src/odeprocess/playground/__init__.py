@@ -1,0 +1,8 @@
+"""The playground: a page on which models are touched. Add observations and watch what a model believes.
+
+`mount` puts it into a FastAPI application; the command `odeprocess play` starts it alone.
+"""
+
+from .exhibit import Exhibit as Exhibit, gather as gather
+from .outlook import Outlook as Outlook, Question as Question, gaussian as gaussian, outlook as outlook
+from .serving import mount as mount
