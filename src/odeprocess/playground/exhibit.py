@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..folders import CARD as MODEL_FILE
 from ..forecaster import CARD
 from ..model import Model
 from ..tables.covariates import Covariate
@@ -73,8 +72,8 @@ class Exhibit:
         transforms = layout.transforms if layout else (Transform(),) * channels
         start = (spec.t0 or 0.0) * scaling.t_scale + scaling.t_shift
         stop = start + (spec.horizon or 1.0) * scaling.t_scale
-        reach = SPREADS * scaling.y_scale
-        seen = [t.inverse(np.array(x)) for t, x in zip(transforms, zip(scaling.y_shift - reach, scaling.y_shift + reach))]
+        ends = scaling.y_shift + SPREADS * scaling.y_scale * np.array([[-1.0], [1.0]])
+        seen = [each.inverse(ends[:, k]) for k, each in enumerate(transforms)]
         columns = layout.columns if layout else None
         own = {
             "title": folder.name,
@@ -86,7 +85,7 @@ class Exhibit:
         }
         said: dict[str, Any] = {**own, **{k: v for k, v in notes.items() if k in own}}
         lists = {"values": tuple(said["values"]), "span": tuple(said["span"]), "ranges": tuple(map(tuple, said["ranges"]))}
-        beside = {title: cls.load(folder / name) for title, name in notes.get("beside", {}).items() if (folder / name / MODEL_FILE).exists()}
+        beside = {title: cls.load(folder / name) for title, name in notes.get("beside", {}).items()}
         covariates = layout.covariates if layout else ()
         return cls(folder.name, model, folder, **{**said, **lists}, transforms=transforms, covariates=covariates, beside=beside)
 
@@ -132,11 +131,12 @@ class Exhibit:
     def check(self, y: np.ndarray) -> None:
         """Raises where a value is none that the model can have."""
         for k, transform in enumerate(self.transforms):
-            least = {"log": "above", "log1p": "of at least"}.get(transform.name)
-            bad = (y[..., k] <= 0 if transform.name == "log" else y[..., k] < 0) if least else np.zeros(1, bool)
-            checks.require(
-                not bool(np.any(bad)), f"A value of {self.values[k]} is {np.nanmin(y[..., k]):g}; expected values {least} 0."
-            )
+            if transform.name == "identity":
+                continue
+            bad = y[..., k] <= 0 if transform.name == "log" else y[..., k] < 0
+            if bad.any():
+                least = "above" if transform.name == "log" else "of at least"
+                raise ValueError(f"A value of {self.values[k]} is {y[..., k][bad][0]:g}; expected values {least} 0.")
 
 
 def gather(folders: list[Path]) -> dict[str, Exhibit]:
@@ -146,13 +146,15 @@ def gather(folders: list[Path]) -> dict[str, Exhibit]:
         exhibit = Exhibit.load(folder)
         title = exhibit.title if exhibit.title not in found else str(folder)
         found[title] = dataclasses.replace(exhibit, title=title)
-    alike = {
-        title: {other: x for other, x in found.items() if other != title and _comparable(each, x)} for title, each in found.items()
+    return {
+        title: dataclasses.replace(each, beside={**each.beside, **{k: x for k, x in found.items() if _comparable(each, x)}})
+        for title, each in found.items()
     }
-    return {title: dataclasses.replace(each, beside={**each.beside, **alike[title]}) for title, each in found.items()}
 
 
 def _comparable(one: Exhibit, other: Exhibit) -> bool:
+    if one is other:
+        return False
     same = (one.values, one.covariates, one.transforms) == (other.values, other.covariates, other.transforms)
     widths = len(one.model.scaling.static_scale) == len(other.model.scaling.static_scale)
     return same and widths and max(one.span[0], other.span[0]) < min(one.span[1], other.span[1])

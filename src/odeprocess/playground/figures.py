@@ -12,7 +12,8 @@ from .theme import FONT, Painter, asset
 
 EMPTY = "Click anywhere in the plot to add an observation"
 SLOTS = ("first", "second", "third")  # colours of the columns
-HEIGHTS = {1: 430, 2: 250, 3: 200, 4: 170}  # of a channel, by how many there are
+HEIGHTS = {1: 450, 2: 250, 3: 200, 4: 170}  # of a channel, by how many there are
+LESS = 0.8  # of it, where models stand side by side
 PHASE_HEIGHT = 330
 ROOM = 0.06  # above and below what must be seen, as a part of the range
 
@@ -26,9 +27,10 @@ class Column:
         self.show(None, 0, exhibit.channels)
         painter, several = plots.painter, exhibit.channels > 1
         self.figures = []
+        height = round(HEIGHTS[exhibit.channels] * (LESS if plots.side_by_side else 1.0))
         for k, name in enumerate(exhibit.values):
             last = k == exhibit.channels - 1
-            fig = blank(painter, HEIGHTS[exhibit.channels] + (24 if last else 0), plots.x_range, plots.y_ranges[k])
+            fig = blank(painter, height + (24 if last else 0), plots.x_range, plots.y_ranges[k])
             band = fig.varea("t", f"low{k}", f"high{k}", source=self.curves, fill_alpha=0.18)
             lines = fig.line("t", f"y{k}", source=self.draws, line_width=0.8, line_alpha=0.32)
             mean = fig.line("t", f"mean{k}", source=self.curves, line_width=2.6)
@@ -73,7 +75,7 @@ class Plots:
         self.y_ranges = [Range1d(*ends) for ends in exhibit.ranges]
         self.points = ColumnDataSource()
         self.show_points(np.zeros(0), np.zeros((0, exhibit.channels)))
-        self.hints, self.suggestions = [], []
+        self.hints, self.suggestions, self.side_by_side = [], [], len(titles) > 1
         self.columns = [Column(exhibit, title, slot, self) for title, slot in zip(titles, SLOTS, strict=False)]
 
     def show_points(self, t: np.ndarray, y: np.ndarray) -> None:
@@ -104,7 +106,7 @@ class Plots:
 
     def add_points(self, fig: Any, channel: int) -> None:
         """Observations, the suggestion and the gestures of one figure."""
-        dots = fig.scatter("t", f"y{channel}", source=self.points, size=11, line_width=1.8, level="overlay")
+        dots = fig.scatter("t", f"y{channel}", source=self.points, size=11, line_width=1.8, level="overlay", name="points")
         for glyph in (dots.glyph, dots.nonselection_glyph):
             self.painter.paint(glyph, fill_color="ink", line_color="page")
             glyph.fill_alpha = glyph.line_alpha = 1.0
@@ -119,10 +121,12 @@ class Plots:
         fig.add_layout(label)
         if not self.hints or len(self.hints) < self.exhibit.channels:
             hint = Label(x=0, y=0, text=EMPTY if channel == 0 else "", text_font=FONT, text_font_size="15px", text_align="center")
-            hint.x, hint.y = float(np.mean(self.exhibit.window)), float(np.mean(self.exhibit.ranges[channel]))
+            low, high = self.exhibit.ranges[channel]
+            hint.x, hint.y = float(np.mean(self.exhibit.window)), low + 0.9 * (high - low)
             self.painter.paint(hint, text_color="muted")
             fig.add_layout(hint)
             self.hints.append(hint)
+        fig.tags = [channel]
         args = {"fig": fig, "points": self.points, "gestures": self.gestures, "channel": channel}
         for event in ("tap", "doubletap", "panstart", "pan", "panend"):
             fig.js_on_event(event, CustomJS(args=args, code=asset("gestures.js")))
@@ -144,6 +148,7 @@ def blank(painter: Painter, height: int, x_range: Any, y_range: Any) -> Any:
         outline_line_color=None,
         background_fill_alpha=0.0,
         border_fill_alpha=0.0,
+        stylesheets=[".bk-Canvas { --highlight-color: var(--focus); }"],
     )
     for axis in (fig.xaxis[0], fig.yaxis[0]):
         axis.minor_tick_line_color = None
@@ -151,7 +156,11 @@ def blank(painter: Painter, height: int, x_range: Any, y_range: Any) -> Any:
         axis.axis_label_text_font_style, axis.axis_label_text_font_size = "normal", "13px"
         axis.major_label_text_font_size, axis.major_tick_in, axis.major_tick_out = "12px", 0, 4
         painter.paint(
-            axis, axis_line_color="line", major_tick_line_color="line", major_label_text_color="muted", axis_label_text_color="ink"
+            axis,
+            axis_line_color="line",
+            major_tick_line_color="line",
+            major_label_text_color="muted",
+            axis_label_text_color="ink",
         )
     fig.yaxis.ticker.desired_num_ticks = 5
     for grid in fig.grid:
@@ -173,7 +182,7 @@ def _phase(exhibit: Exhibit, column: Column, slot: str, plots: Plots) -> Any:
     dots = fig.scatter("y0", "y1", source=plots.points, size=11, line_width=1.8)
     plots.painter.paint(lines.glyph, line_color=slot)
     plots.painter.paint(mean.glyph, line_color=slot)
-    for glyph in (dots.glyph, dots.nonselection_glyph, dots.selection_glyph):
+    for glyph in (dots.glyph, dots.nonselection_glyph):
         plots.painter.paint(glyph, fill_color="ink", line_color="page")
         glyph.fill_alpha = glyph.line_alpha = 1.0
     fig.xaxis.axis_label, fig.yaxis.axis_label = exhibit.values

@@ -5,8 +5,7 @@ everything is compiled once, by `warm_up`, and a click takes milliseconds.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.random as jr
 import numpy as np
@@ -112,12 +111,21 @@ def suggested(exhibit: Exhibit, question: Question) -> float:
     return float(candidates[np.argmax(spread)])
 
 
-def warm_up(exhibit: Exhibit, tell: Callable[[str], Any] = lambda name: None) -> None:
-    """Compiles all that a click may need."""
+def warm_up(exhibit: Exhibit, *, refine: bool = False) -> None:
+    """Compiles all that a click may need; or what refining a few observations does, where that is on by default."""
+    times = grid(exhibit)
     for each in (exhibit, *exhibit.beside.values()):
-        tell(each.title)
-        for count in (0, *(size for size in (16, 32, CAPACITY))):
-            t = np.linspace(*exhibit.span, count)
-            y = np.broadcast_to(exhibit.from_model(exhibit.model.scaling.y_shift), (count, exhibit.channels))
-            for of in ("function", "observations") if count in (0, CAPACITY) else ("function",):
-                outlook(each, Question(t, y, exhibit.usual, of=of), times=grid(exhibit))
+        if refine and each.model.spec.prior == "learned":
+            outlook(each, _example(exhibit, 1), times=times, refine=True)
+        if not refine:
+            for count in (16, 32, CAPACITY):
+                outlook(each, _example(exhibit, count), times=times)
+            outlook(each, _example(exhibit, 1, of="observations"), times=times)
+    if not refine:
+        suggested(exhibit, _example(exhibit, 1))
+
+
+def _example(exhibit: Exhibit, count: int, of: Of = "function") -> Question:
+    t = np.linspace(*exhibit.span, count)
+    y = np.broadcast_to(exhibit.from_model(exhibit.model.scaling.y_shift), (count, exhibit.channels))
+    return Question(t, y, exhibit.usual, of=of)

@@ -2,12 +2,13 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import panel as pn
 from bokeh.models import ColumnDataSource, CustomJS
 
-from .exhibit import Exhibit
 from .figures import Plots
+from .gallery import Gallery
 from .outlook import Outlook
 from .panes import Controls, Texts
 from .script import GAUSSIAN, picture
@@ -15,18 +16,19 @@ from .session import Session
 from .theme import Painter, asset
 from .words import band_widths
 
-PAUSE = 250  # milliseconds after the last change, before what takes longer begins
+PAUSE = 150  # milliseconds after the last change, before what takes longer begins
+NEWS = 1000  # milliseconds between two looks at what is being trained
 
 
 class Page:
     """What one visitor sees."""
 
-    def __init__(self, exhibits: dict[str, Exhibit], theme: str = "light"):
+    def __init__(self, gallery: Gallery, theme: str = "light"):
         """A page for a new visitor."""
-        self.session, self.painter = Session(exhibits), Painter(theme)
+        self.gallery, self.session, self.painter = gallery, Session(gallery.exhibits), Painter(theme)
         self.gestures, self.texts = ColumnDataSource(data={}), Texts()
         self.controls = Controls(self.session, self)
-        self.stage = pn.FlexBox(sizing_mode="stretch_width", margin=0)
+        self.stage = pn.Column(sizing_mode="stretch_width", margin=0)
         self.doc, self._pause, self._revision = pn.state.curdoc, None, 0
         self.gestures.on_change("data", lambda attribute, old, new: self._gesture(new))
         self.build()
@@ -38,6 +40,9 @@ class Page:
         page.add_variable("logo", asset("logo.svg").replace("<svg ", '<svg width="28" height="28" aria-hidden="true" '))
         for name, part in {**self.controls.parts, **self.texts.parts, "plots": self.stage}.items():
             page.add_panel(name, part)
+        page.add_variable("icon", f"data:image/svg+xml,{quote(asset('logo.svg'))}")
+        if self.gallery.news:
+            self._news = pn.state.add_periodic_callback(self._arrivals, NEWS)
         if self.doc is not None:
             args = {"gestures": self.gestures, "drawn": self.painter.theme}
             self.doc.js_on_event("document_ready", CustomJS(args=args, code=asset("ready.js")))
@@ -47,7 +52,9 @@ class Page:
         """Plots for the exhibit on show and what is beside it."""
         session = self.session
         self.plots = Plots(session.exhibit, list(session.columns()), self.painter, self.gestures)
-        columns = [pn.Column(*(_pane(fig) for fig in c.figures), margin=0, sizing_mode="stretch_width") for c in self.plots.columns]
+        columns = [
+            pn.Column(*(_pane(fig) for fig in c.figures), margin=0, sizing_mode="stretch_width") for c in self.plots.columns
+        ]
         phases = [_pane(c.phase) for c in self.plots.columns if c.phase is not None]
         across = "minmax(0, 3fr) minmax(0, 2fr)" if phases and len(columns) == 1 else f"repeat({len(columns)}, minmax(0, 1fr))"
         self.stage.stylesheets = [asset("stage.css").replace("ACROSS", across)]
@@ -127,6 +134,13 @@ class Page:
         if asked == self._revision:
             self.texts.work("refined" if session.settings.refine and len(session.observations) else "")
 
+    def _arrivals(self) -> None:
+        """More models may have been trained since."""
+        self.session.exhibits = self.gallery.exhibits
+        self.controls.offer(self.gallery.exhibits, self.gallery.news)
+        if not self.gallery.news:
+            self._news.stop()
+
     def _when_current(self, asked: int, found: dict[str, Outlook]) -> None:
         if asked == self._revision:
             with pn.io.hold():
@@ -151,10 +165,9 @@ class Page:
             self.attempt(lambda: session.move(place, t, channel, y))
         elif kind == "delete":
             self.attempt(lambda: session.observations.delete(place))
-        elif kind == "delete-selected" and self.controls.selected is not None:
-            self.attempt(lambda: session.observations.delete(self.controls.selected))
+        elif kind == "delete-selected":
+            self.controls.delete_selected()
 
 
 def _pane(fig: Any) -> Any:
     return pn.pane.Bokeh(fig, sizing_mode="stretch_width", margin=0)
-

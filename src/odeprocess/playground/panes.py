@@ -1,18 +1,18 @@
 """The controls and texts of a page, as Panel's widgets and panes."""
 
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 import numpy as np
 import panel as pn
 
+from .outlook import DRAWS
 from .script import GAUSSIAN
 from .session import Session
 from .table import ObservationTable
 from .theme import asset
 
-LEVELS = {f"{p} %": p / 100 for p in (50, 60, 70, 80, 90, 95, 99)}
-DRAWS = [0, 5, 10, 20, 40, 64]
 BANDS = {"the curve": "function", "a new measurement": "observations"}
 WIDE = {"sizing_mode": "stretch_width"}
 
@@ -57,12 +57,14 @@ class Controls:
     def __init__(self, session: Session, page: Any):
         """Controls of a session's settings."""
         self.session, self.page, self.selected = session, page, None
-        self.model = _widget(pn.widgets.Select, name="Model", options=list(session.exhibits), sizing_mode="stretch_width")
-        self.about = _html("")
-        self.level = _widget(pn.widgets.DiscreteSlider, name="The band holds", options=LEVELS, value=0.9, **WIDE)
+        self.model = _widget(pn.widgets.Select, name="Model", options=list(session.exhibits), width=280)
+        self.about = _html("", styles={"flex": "1 1 300px", "padding-bottom": "6px"})
+        self.level = _slider(
+            pn.widgets.FloatSlider, name="The band holds", start=0.5, end=0.99, step=0.01, value=0.9, format="0 %"
+        )
         self.of = _widget(pn.widgets.Select, name="The band is of", options=BANDS, **WIDE)
-        self.draws = _widget(pn.widgets.DiscreteSlider, name="Draws shown", options=DRAWS, value=20, **WIDE)
-        self.noise = _widget(pn.widgets.FloatSlider, name="Noise", start=0.0, end=0.5, step=0.05, format="0 %", **WIDE)
+        self.draws = _slider(pn.widgets.IntSlider, name="Draws shown", start=0, end=DRAWS, step=4, value=20)
+        self.noise = _slider(pn.widgets.FloatSlider, name="Noise", start=0.0, end=0.5, step=0.05, format="0 %")
         self.refine = _widget(pn.widgets.Checkbox, name="Refine when I pause", **WIDE)
         self.beside = _widget(pn.widgets.CheckBoxGroup, name="Beside it", options=[GAUSSIAN], **WIDE)
         self.suggest = _widget(pn.widgets.Button, name="Suggest the next point", button_type="primary")
@@ -71,7 +73,8 @@ class Controls:
         self.load = _widget(pn.widgets.FileInput, accept=".csv", **WIDE)
         self.save = _download("Picture (PNG)", lambda: page.picture())
         self.code = _download("Python code", lambda: page.program().encode())
-        self.static = pn.Column(margin=0, **WIDE)
+        self.static = pn.FlexBox(gap="12px", margin=0, visible=False)
+        self.coming = _html("")
         self.parts = self._parts()
         self.choose()
         self._watch()
@@ -83,7 +86,9 @@ class Controls:
         inside = "A header, a column of times and one for each value; empty where nothing was measured."
         file = _html('<p class="help">Load a CSV file</p>')
         parts = {
-            "choice": pn.Column(self.model, self.about, self.static, margin=0, **WIDE),
+            "choice": pn.FlexBox(
+                self.model, self.about, self.static, self.coming, align_items="end", gap="6px 20px", margin=0, **WIDE
+            ),
             "actions": pn.FlexBox(self.suggest, self.undo, self.delete, self.clear, gap="8px", margin=0, **WIDE),
             "show": _column(self.level, self.of, self.draws, self.noise, _help(shakes), self.refine, _help(better)),
             "beside": _column(self.beside, _help(gaussian)),
@@ -111,7 +116,7 @@ class Controls:
         self.suggest.on_click(lambda event: page.suggest())
         self.undo.on_click(lambda event: page.attempt(lambda: observations().undo() and None))
         self.clear.on_click(lambda event: page.attempt(lambda: observations().clear()))
-        self.delete.on_click(lambda event: page.attempt(lambda: observations().delete(self.selected)))
+        self.delete.on_click(lambda event: self.delete_selected())
         self.table.param.watch(lambda event: self._edit(event.new), "edit")
         self.load.param.watch(lambda event: event.new and page.attempt(lambda: self.session.load(event.new)), "value")
 
@@ -119,11 +124,17 @@ class Controls:
         """Controls that depend on the exhibit."""
         exhibit = self.session.exhibit
         self.about.object = f'<p class="about">{escape(exhibit.about)}</p>'
+        self.refine.value = self.session.settings.refine
         options = [*exhibit.beside, GAUSSIAN]
         self.beside.param.update(options=options, value=[x for x in self.session.settings.beside if x in options])
         self.table.names = [exhibit.time, *exhibit.values]
         self.save.filename, self.code.filename = f"{exhibit.name}.png", f"{exhibit.name}.py"
-        self.static[:] = [pn.FlexBox(*self._static(), gap="12px", margin=0, **WIDE)] if self.session.static.size else []
+        self.static[:], self.static.visible = self._static(), self.session.static.size > 0
+
+    def offer(self, titles: Iterable[str], news: str) -> None:
+        """Which models there are, and which are coming."""
+        self.model.options = list(titles)
+        self.coming.object = f'<p class="help">{escape(news)}</p>' if news else ""
 
     def show(self, t: np.ndarray, y: np.ndarray) -> None:
         """What depends on the observations."""
@@ -136,6 +147,12 @@ class Controls:
         """An observation was chosen, which can be deleted."""
         self.selected = place
         self.delete.disabled = place is None
+
+    def delete_selected(self) -> None:
+        """Takes the chosen observation away, if there is one."""
+        place = self.selected
+        if place is not None:
+            self.page.attempt(lambda: self.session.observations.delete(place))
 
     def _choose(self, title: str) -> None:
         self.session.choose(title)
@@ -172,7 +189,7 @@ class Controls:
         else:
             spread = float(self.session.exhibit.model.scaling.static_scale[where.start])
             step = 10.0 ** np.floor(np.log10(spread))
-            widget = _widget(pn.widgets.FloatInput, name=name, value=float(round(static[where.start], 4)), step=step, width=150)
+            widget = _widget(pn.widgets.FloatInput, name=name, value=round(float(static[where.start]), 4), step=step, width=150)
 
         def change(event: Any) -> None:
             if event.new is not None:
@@ -187,8 +204,12 @@ def _widget(kind: Any, **options: Any) -> Any:
     return kind(stylesheets=[asset("widgets.css")], margin=(4, 0), **options)
 
 
-def _html(text: str) -> Any:
-    return pn.pane.HTML(text, stylesheets=[asset("text.css")], margin=0, sizing_mode="stretch_width")
+def _slider(kind: Any, **options: Any) -> Any:
+    return _widget(kind, **options, **WIDE)
+
+
+def _html(text: str, **options: Any) -> Any:
+    return pn.pane.HTML(text, stylesheets=[asset("text.css")], margin=0, sizing_mode="stretch_width", **options)
 
 
 def _help(text: str) -> Any:

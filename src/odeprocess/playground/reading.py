@@ -59,7 +59,8 @@ def _roles(header: list[str], exhibit: Exhibit) -> tuple[int, list[int], int | N
     lower = [name.lower() for name in header]
     times = [name for name in (exhibit.time.lower(), *TIME) if name in lower]
     checks.require(
-        bool(times), f"No column of times among {', '.join(header)}; expected one called {' or '.join(dict.fromkeys((exhibit.time, 't')))}."
+        bool(times),
+        f"No column of times among {', '.join(header)}; expected one called {' or '.join(dict.fromkeys((exhibit.time, 't')))}.",
     )
     time = lower.index(times[0])
     series = next((lower.index(name) for name in SERIES if name in lower), None)

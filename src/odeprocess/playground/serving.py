@@ -4,21 +4,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .exhibit import Exhibit, gather
+from .gallery import Gallery
 
 MISSING = "The playground needs Panel and bokeh-fastapi: pip install 'odeprocess[play]'."
 
 
-def mount(app: Any, models: Iterable[str | Path] | dict[str, Exhibit], path: str = "/play") -> dict[str, Exhibit]:
+def mount(app: Any, models: Iterable[str | Path] | Gallery, path: str = "/play") -> Gallery:
     """Adds the playground to a FastAPI application.
 
     Arguments:
         app: the application.
-        models: model folders, or exhibits by title.
+        models: model folders, or a gallery of them.
         path: where the page lives.
 
     Returns:
-        The exhibits by title.
+        The gallery.
+
+    Raises:
+        ImportError: where Panel is not installed.
+        ValueError: where a page cannot show a model.
     """
     try:
         import panel as pn
@@ -27,12 +31,11 @@ def mount(app: Any, models: Iterable[str | Path] | dict[str, Exhibit], path: str
         raise ImportError(MISSING) from None
     from .page import Page
 
-    exhibits = models if isinstance(models, dict) else gather([Path(folder) for folder in models])
+    gallery = models if isinstance(models, Gallery) else Gallery([Path(folder) for folder in models])
 
     def page() -> Any:
         theme = pn.state.cookies.get("odeprocess-theme", "light")
-        return Page(exhibits, theme if theme == "dark" else "light").template()
+        return Page(gallery, theme if theme == "dark" else "light").template()
 
-    pn.config.design = pn.theme.Native
     add_applications({path: page}, app=app, title="odeprocess playground")
-    return exhibits
+    return gallery

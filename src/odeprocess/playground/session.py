@@ -41,19 +41,20 @@ class Session:
         """Begins with the first exhibit."""
         self.exhibits, self.settings = exhibits, Settings()
         self._kept: dict[str, Observations] = {}
-        self.statics: dict[str, np.ndarray] = {title: each.usual for title, each in exhibits.items()}
+        self._statics: dict[str, np.ndarray] = {}
         self.choose(next(iter(exhibits)))
 
     def choose(self, title: str) -> None:
         """Puts another exhibit on show."""
         self.title, self.exhibit = title, self.exhibits[title]
         self.observations = self._kept.setdefault(title, Observations(self.exhibit.channels))
+        self.settings.refine = self.exhibit.model.spec.prior == "learned"  # where it pays off
         self.settings.beside = tuple(x for x in self.settings.beside if x in (*self.exhibit.beside, GAUSSIAN))
 
     @property
     def static(self) -> np.ndarray:
         """The covariates of the series on show."""
-        return self.statics[self.title]
+        return self._statics.setdefault(self.title, self.exhibit.usual)
 
     def columns(self) -> dict[str, Exhibit | None]:
         """What is shown, by title, the chosen model first; `None` stands for a Gaussian process."""
@@ -123,7 +124,12 @@ class Session:
         models = {title: each for title, each in self.columns().items() if each is not None}
         settings = self.settings
         return program(
-            models, self.question(), ranges=ranges, shown=settings.draws, refine=settings.refine, baseline=GAUSSIAN in settings.beside
+            models,
+            self.question(),
+            ranges=ranges,
+            shown=settings.draws,
+            refine=settings.refine,
+            baseline=GAUSSIAN in settings.beside,
         )
 
     def _unshaken(self, place: int, channel: int, value: float) -> float:
@@ -137,4 +143,6 @@ class Session:
 
     def _check_complete(self, y: np.ndarray) -> None:
         if not self.exhibit.model.spec.missing and np.isnan(y).any():
-            raise ValueError(f"This model takes observations that have all of {', '.join(self.exhibit.values)}. Fill in the rest.")
+            raise ValueError(
+                f"This model takes observations that have all of {', '.join(self.exhibit.values)}. Fill in the rest."
+            )

@@ -1,6 +1,6 @@
 """The observations as a table, which a keyboard and a screen reader can use: the plot's twin."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import param
 from panel.custom import JSComponent
@@ -19,4 +19,4 @@ class ObservationTable(JSComponent):
     edit: Any = param.Dict(default={}, doc="What a user did: kind, place, row, and a serial number.")
 
     _esm = asset("table.js")
-    _stylesheets = [asset("table.css")]
+    _stylesheets: ClassVar = [asset("table.css")]

@@ -32,7 +32,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 
 def asset(name: str) -> str:
     """The text of a file in `assets/`."""
-    return resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("odeprocess.playground").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 class Painter:

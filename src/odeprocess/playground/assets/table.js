@@ -35,7 +35,7 @@ export function render({model}) {
   function draw() {
     const table = document.createElement("table");
     const caption = table.createCaption();
-    caption.textContent = "Observations: change a number, or add a row";
+    caption.textContent = "Change a number, or add a row.";
     const head = table.createTHead().insertRow();
     for (const name of [...model.names, ""]) {
       const th = document.createElement("th");
