@@ -8,13 +8,13 @@ from bokeh.plotting import figure
 
 from .exhibit import Exhibit
 from .outlook import Outlook
-from .theme import FONT, Painter, asset
+from .theme import FONT, Painter, asset, number
 
 EMPTY = "Click anywhere in the plot to add an observation"
 SLOTS = ("first", "second", "third")  # colours of the columns
 HEIGHTS = {1: 450, 2: 250, 3: 200, 4: 170}  # of a channel, by how many there are
 LESS = 0.8  # of it, where models stand side by side
-PHASE_HEIGHT = 330
+PHASE_HEIGHT = 330  # where models stand side by side; else a phase portrait is as high as its channels
 ROOM = 0.06  # above and below what must be seen, as a part of the range
 
 
@@ -71,8 +71,8 @@ class Plots:
         """Plots of an exhibit and what is shown beside it; `titles` are those of the columns."""
         painter.forget()
         self.exhibit, self.painter, self.gestures = exhibit, painter, gestures
-        self.x_range = Range1d(*exhibit.window, bounds=None)
-        self.y_ranges = [Range1d(*ends) for ends in exhibit.ranges]
+        self.x_range = Range1d(start=exhibit.window[0], end=exhibit.window[1])
+        self.y_ranges: list[Any] = [Range1d(start=low, end=high) for low, high in exhibit.ranges]
         self.points = ColumnDataSource()
         self.show_points(np.zeros(0), np.zeros((0, exhibit.channels)))
         self.hints, self.suggestions, self.side_by_side = [], [], len(titles) > 1
@@ -90,7 +90,7 @@ class Plots:
         for span, label in self.suggestions:
             span.visible = label.visible = t is not None
             span.location = label.x = self.exhibit.span[0] if t is None else t
-            label.text = "" if t is None else f" measure here: {t:.3g}"
+            label.text = "" if t is None else f" measure here: {number(t)}"
             late = t is not None and t > np.mean(self.exhibit.window)
             label.text_align = "right" if late else "left"
 
@@ -134,7 +134,7 @@ class Plots:
 
 def blank(painter: Painter, height: int, x_range: Any, y_range: Any) -> Any:
     """A calm figure: no tools, thin axes, light grid."""
-    fig = figure(
+    fig: Any = figure(
         height=height,
         x_range=x_range,
         y_range=y_range,
@@ -176,7 +176,8 @@ def entitle(fig: Any, title: str, slot: str, painter: Painter) -> None:
 
 def _phase(exhibit: Exhibit, column: Column, slot: str, plots: Plots) -> Any:
     """One channel over the other, with the observations that have both."""
-    fig = blank(plots.painter, PHASE_HEIGHT, plots.y_ranges[0], plots.y_ranges[1])
+    height = PHASE_HEIGHT if plots.side_by_side else sum(fig.height for fig in column.figures)
+    fig = blank(plots.painter, height, plots.y_ranges[0], plots.y_ranges[1])
     lines = fig.line("y0", "y1", source=column.draws, line_width=0.8, line_alpha=0.32)
     mean = fig.line("mean0", "mean1", source=column.curves, line_width=2.6)
     dots = fig.scatter("y0", "y1", source=plots.points, size=11, line_width=1.8)

@@ -91,8 +91,9 @@ class Observations:
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Times `[n]`, values `[n, channels]` and their errors."""
         t = np.array([row.t for row in self.rows], np.float64)
-        y, error = ([getattr(row, name) for row in self.rows] for name in ("y", "error"))
-        return t, *(np.array(x, np.float64).reshape(len(t), self.channels) for x in (y, error))
+        parts = ([row.y for row in self.rows], [row.error for row in self.rows])
+        y, error = (np.array(part, np.float64).reshape(len(t), self.channels) for part in parts)
+        return t, y, error
 
     def _replace(self, place: int, t: float, channel: int, value: float, *, remember: bool) -> None:
         self._check_place(place)

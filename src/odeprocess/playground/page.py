@@ -13,7 +13,7 @@ from .outlook import Outlook
 from .panes import Controls, Texts
 from .script import GAUSSIAN, picture
 from .session import Session
-from .theme import Painter, asset
+from .theme import Painter, asset, number
 from .words import band_widths
 
 PAUSE = 150  # milliseconds after the last change, before what takes longer begins
@@ -29,7 +29,8 @@ class Page:
         self.gestures, self.texts = ColumnDataSource(data={}), Texts()
         self.controls = Controls(self.session, self)
         self.stage = pn.Column(sizing_mode="stretch_width", margin=0)
-        self.doc, self._pause, self._revision = pn.state.curdoc, None, 0
+        self.doc: Any = pn.state.curdoc
+        self._pause, self._revision = None, 0
         self.gestures.on_change("data", lambda attribute, old, new: self._gesture(new))
         self.build()
 
@@ -92,7 +93,7 @@ class Page:
         """Draws when to measure next."""
         t = self.session.suggestion()
         self.plots.suggest(t)
-        self.texts.tell(f"Measure next at {self.session.exhibit.time} {t:.3g}: there one more observation tells most.")
+        self.texts.tell(f"Measure next at {self.session.exhibit.time} = {number(t)}: there one more observation tells most.")
 
     def program(self) -> str:
         """The program that draws what is shown."""

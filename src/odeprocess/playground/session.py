@@ -142,7 +142,8 @@ class Session:
         return float(self.exhibit.shaken(row, -self.settings.noise * np.array(self.observations.rows[place].error))[channel])
 
     def _check_complete(self, y: np.ndarray) -> None:
-        if not self.exhibit.model.spec.missing and np.isnan(y).any():
+        gone = np.isnan(y)
+        if not self.exhibit.model.spec.missing and gone.any() and not gone.all():
             raise ValueError(
                 f"This model takes observations that have all of {', '.join(self.exhibit.values)}. Fill in the rest."
             )

@@ -22,6 +22,7 @@ from .exhibit import NOTES
 
 FORMAT = 1  # of what is kept: another one trains anew
 SERIES, STEPS, BATCH = 128, 300, 32
+NOISE = 0.05  # so that the models bear with clicks that are a little off
 SIZES = {"l_dim": 4, "z_dim": 8, "h_dim": 32, "r_dim": 32}
 SOLVER = Grid(steps=16, order=2)  # few stages: compiling them takes most of the time
 BESIDE = {"Neural process": "np"}
@@ -29,13 +30,13 @@ Progress = Callable[[float], Any]
 
 SINES = {
     "title": "Sines",
-    "about": "Trained on 128 curves a·sin(t − b), with amplitudes up to 1 and shifts up to ½.",
+    "about": "Trained on 128 curves a·sin(t − b), with amplitudes up to 1, shifts up to ½ and a little noise.",
     "beside": BESIDE,
     "ranges": [[-1.5, 1.5]],
 }
 PREY = {
     "title": "Predators and prey",
-    "about": "Trained on 128 Lotka–Volterra trajectories. Click in either plot: an observation may be of one animal alone.",
+    "about": "Trained on 128 noisy Lotka–Volterra trajectories. Click in either plot: an observation may be of one animal alone.",
     "values": ["prey", "predators"],
     "ranges": [[0.0, 3.2], [0.0, 2.2]],
     "beside": BESIDE,
@@ -93,7 +94,7 @@ def train(name: str, root: Path, progress: Progress = lambda part: None) -> Path
 
 def _pair(source: Any, notes: dict[str, Any], folder: Path, progress: Progress) -> None:
     """A neural ODE process, and a neural process beside it."""
-    series = source.sample(SERIES, key=jr.key(0))
+    series = source.sample(SERIES, key=jr.key(0), noise=NOISE)
     missing = series.channels > 1 or None
     told = recipe(series, steps=STEPS)
     told["spec"] = told["spec"].replace(missing=missing, solver=SOLVER, **SIZES)

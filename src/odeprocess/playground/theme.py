@@ -35,6 +35,11 @@ def asset(name: str) -> str:
     return resources.files("odeprocess.playground").joinpath("assets", name).read_text(encoding="utf-8")
 
 
+def number(x: float) -> str:
+    """Three digits, with a proper sign."""
+    return f"{x:.3g}".replace("-", "−")
+
+
 class Painter:
     """Remembers which property of which Bokeh model has which colour, so that all can change at once."""
 

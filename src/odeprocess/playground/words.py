@@ -6,11 +6,7 @@ import numpy as np
 
 from .outlook import Outlook
 from .session import Session
-
-
-def number(x: float) -> str:
-    """Three digits, and no sign of a number that is zero."""
-    return f"{x:.3g}".replace("-", "−") if x else "0"
+from .theme import number
 
 
 def band_widths(session: Session, found: Outlook) -> str:

@@ -8,13 +8,17 @@ const place = drag ? drag.place : gestures.nearest(fig, points, channel, x, y);
 
 switch (cb_obj.event_name) {
   case "tap":
+  case "doubletap": { // so Bokeh calls the second of two quick taps, however far apart they are
     if (x !== cb_obj.x || y !== cb_obj.y) break; // outside the frame
-    if (place >= 0) points.selected.indices = [place];
-    gestures.tell(place < 0 ? "add" : "select", channel, place, x, y);
+    const last = gestures.last, now = performance.now();
+    const again = now - last.now < 400 && Math.hypot(cb_obj.sx - last.sx, cb_obj.sy - last.sy) < 16;
+    if (again && last.kind === "add") break; // an eager double click adds one point
+    const kind = place < 0 ? "add" : again ? "delete" : "select";
+    if (kind === "select") points.selected.indices = [place];
+    gestures.last = {kind, now, sx: cb_obj.sx, sy: cb_obj.sy};
+    gestures.tell(kind, channel, place, x, y);
     break;
-  case "doubletap":
-    if (place >= 0) gestures.tell("delete", channel, place);
-    break;
+  }
   case "panstart":
     if (place < 0) break;
     gestures.drag = {place, waiting: false, next: null};

@@ -4,6 +4,8 @@ gestures.tell = (kind, channel = 0, place = -1, t = 0, y = 0) => {
   gestures.data = {kind: [kind], channel: [channel], place: [place], t: [t], y: [y], serial: [gestures.serial]};
 };
 
+gestures.last = {kind: "", now: -Infinity, sx: 0, sy: 0};
+
 gestures.nearest = (fig, points, channel, x, y) => {
   const {x_range, y_range, inner_width, inner_height} = fig;
   const across = inner_width / (x_range.end - x_range.start), up = inner_height / (y_range.end - y_range.start);

@@ -4,7 +4,7 @@ export function render({model}) {
   let serial = 0;
   const tell = (kind, place, row) => { model.edit = {kind, place, row, serial: ++serial}; };
   const read = (inputs) => inputs.map((input) => input.value.trim() === "" ? null : Number(input.value));
-  const shown = (value) => value === null ? "" : String(Number(value.toPrecision(5)));
+  const shown = (value) => value == null ? "" : String(Number(value.toPrecision(5)));
 
   function line(row, place) {
     const tr = document.createElement("tr"), fresh = place < 0;
