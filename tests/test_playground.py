@@ -278,7 +278,7 @@ def test_models_of_other_shapes_are_refused(tmp_path):
 
     series = odp.make_series([[0.0, 1.0]] * 2, np.random.default_rng(0).random((2, 2, 5)))
     untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), series).save(tmp_path / "wide")
-    with pytest.raises(ValueError, match="5 channels; the playground shows 4 at most"):
+    with pytest.raises(ValueError, match="of 5 channels; the playground shows 4 at most"):
         Exhibit.load(tmp_path / "wide")
 
 

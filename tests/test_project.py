@@ -23,6 +23,7 @@ process.decoder process.images process.likelihood process.core process.spec proc
 objectives metrics qr problem refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
+design
 optimise epoch soap polish prepare course outcome checkpoints train recipes
 tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables

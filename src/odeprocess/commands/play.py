@@ -55,11 +55,11 @@ def _listen(port: int) -> Any:
 
 
 def _gallery(folders: list[Path], console: Any) -> Any:
-    from ..playground import Gallery, starters
+    from ..playground import Gallery, gather, starters
 
     if folders:
         with console.status("Compiling"):
-            gallery = Gallery(folders)
+            gallery = Gallery(gather(folders))
         gallery.prepare()
         return gallery
     root, names = starters.cache(), starters.available()
@@ -71,7 +71,7 @@ def _gallery(folders: list[Path], console: Any) -> Any:
             starters.train(names[0], root, lambda part: bar.update(task, completed=part))
     there = [name for name in names if starters.ready(name, root)]
     with console.status("Compiling"):
-        gallery = Gallery([root / name for name in there])
+        gallery = Gallery(gather([root / name for name in there]))
     gallery.prepare([name for name in names if name not in there], root)
     return gallery
 

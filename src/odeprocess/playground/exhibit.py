@@ -27,7 +27,7 @@ class Exhibit:
     Attributes:
         name: what the page and the code call it.
         model: the model.
-        folder: where it was read from.
+        folder: where it was read from; `None` if that is not known, and then no code can be saved.
         title: a line about it.
         about: what it was trained on, in a sentence or two.
         time: what times are.
@@ -36,12 +36,13 @@ class Exhibit:
         ranges: lowest and highest value shown, for each channel.
         transforms: between the user's values and the model's.
         covariates: the static columns, for a model of a `Forecaster`.
+        static: what the covariates are.
         beside: names and models to show beside it.
     """
 
     name: str
     model: Model
-    folder: Path
+    folder: Path | None
     title: str
     about: str
     time: str
@@ -50,6 +51,7 @@ class Exhibit:
     ranges: tuple[tuple[float, float], ...]
     transforms: tuple[Transform, ...]
     covariates: tuple[Covariate, ...] = ()
+    static: tuple[str, ...] = ()
     beside: dict[str, "Exhibit"] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -60,13 +62,20 @@ class Exhibit:
             ValueError: where a page cannot show it.
         """
         folder = Path(folder)
-        model = Model.load(folder)
-        notes = {**model.info.get(NOTES, {})}
+        shown = cls.of(folder.resolve().name, Model.load(folder))
+        notes = shown.model.info.get(NOTES, {})
+        beside = {title: cls.load(folder / name) for title, name in notes.get("beside", {}).items()}
+        return dataclasses.replace(shown, folder=folder, beside=beside)
+
+    @classmethod
+    def of(cls, name: str, model: Model) -> "Exhibit":
+        """From a model that is at hand."""
+        notes = model.info.get(NOTES, {})
         layout = Layout.from_json(model.info[CARD]["layout"]) if CARD in model.info else None
         channels = model.spec.channels or 1
         checks.require(
             channels <= MOST_CHANNELS,
-            f"{folder} holds a model of {channels} channels; the playground shows {MOST_CHANNELS} at most.",
+            f"{name} is a model of {channels} channels; the playground shows {MOST_CHANNELS} at most.",
         )
         scaling, spec = model.scaling, model.spec
         transforms = layout.transforms if layout else (Transform(),) * channels
@@ -76,18 +85,23 @@ class Exhibit:
         seen = [each.inverse(ends[:, k]) for k, each in enumerate(transforms)]
         columns = layout.columns if layout else None
         own = {
-            "title": folder.name,
-            "about": f"Your model in {folder.name}/: {spec.variant}, {model.num_parameters} parameters.",
+            "title": name,
+            "about": f"Your model {name}: {spec.variant}, {model.num_parameters} parameters.",
             "time": columns.time if columns else "time",
             "values": columns.values if columns else tuple(f"y{k + 1}" for k in range(channels)) if channels > 1 else ("y",),
             "span": layout.horizon if layout else (start, stop),
+            "static": columns.static if columns else tuple(f"static {k + 1}" for k in range(spec.static_dim or 0)),
             "ranges": [(float(low), float(high)) for low, high in seen],
         }
         said: dict[str, Any] = {**own, **{k: v for k, v in notes.items() if k in own}}
-        lists = {"values": tuple(said["values"]), "span": tuple(said["span"]), "ranges": tuple(map(tuple, said["ranges"]))}
-        beside = {title: cls.load(folder / name) for title, name in notes.get("beside", {}).items()}
+        lists = {
+            "values": tuple(said["values"]),
+            "static": tuple(said["static"]),
+            "span": tuple(said["span"]),
+            "ranges": tuple(map(tuple, said["ranges"])),
+        }
         covariates = layout.covariates if layout else ()
-        return cls(folder.name, model, folder, **{**said, **lists}, transforms=transforms, covariates=covariates, beside=beside)
+        return cls(name, model, None, **{**said, **lists}, transforms=transforms, covariates=covariates)
 
     @property
     def channels(self) -> int:
@@ -107,8 +121,8 @@ class Exhibit:
 
     @property
     def usual(self) -> np.ndarray:
-        """Covariates of a series like those in training, `[k]`: their means, and of categories the first."""
-        usual, place = np.array(self.model.scaling.static_shift, np.float64), 0
+        """Covariates of a series like those in training, `[k]`: about their means, and of categories the first."""
+        usual, place = np.array([float(f"{mean:.3g}") for mean in self.model.scaling.static_shift]), 0
         for each in self.covariates:
             if each.categories:
                 usual[place : place + each.width] = np.arange(each.width) == 0

@@ -23,7 +23,7 @@ class Column:
 
     def __init__(self, exhibit: Exhibit, title: str, slot: str, plots: "Plots"):
         """Figures without curves; `plots` holds what the columns share."""
-        self.curves, self.draws = ColumnDataSource(), ColumnDataSource()
+        self.curves, self.draws = ColumnDataSource(name="curves"), ColumnDataSource(name="draws")
         self.show(None, 0, exhibit.channels)
         painter, several = plots.painter, exhibit.channels > 1
         self.figures = []

@@ -17,9 +17,9 @@ class Gallery:
         news: what is being made, in words; empty when all is there.
     """
 
-    def __init__(self, folders: list[Path]):
-        """From model folders; the first is ready for clicks, `prepare` sees to the others."""
-        self.exhibits: dict[str, Exhibit] = gather(folders)
+    def __init__(self, exhibits: dict[str, Exhibit]):
+        """With at least one exhibit; the first is made ready for clicks, `prepare` sees to the others."""
+        self.exhibits = exhibits
         self.news = ""
         warm_up(next(iter(self.exhibits.values())))
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax.random as jr
 import numpy as np
 
+from ..design import suggest
 from ..posterior import Of, Posterior
 from ..series import bucket
 from .exhibit import Exhibit
@@ -106,9 +107,7 @@ def gaussian(exhibit: Exhibit, question: Question, *, times: np.ndarray | None =
 
 def suggested(exhibit: Exhibit, question: Question) -> float:
     """The time at which one more measurement would tell most about the whole trajectory."""
-    candidates, posterior = np.linspace(*exhibit.span, CANDIDATES), posterior_of(exhibit, question)
-    spread = (posterior.std(candidates, of="function") / exhibit.model.scaling.y_scale).sum(-1)
-    return float(candidates[np.argmax(spread)])
+    return float(suggest(posterior_of(exhibit, question), np.linspace(*exhibit.span, CANDIDATES)).times[0])
 
 
 def warm_up(exhibit: Exhibit, *, refine: bool = False) -> None:

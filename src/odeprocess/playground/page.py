@@ -26,7 +26,7 @@ class Page:
     def __init__(self, gallery: Gallery, theme: str = "light"):
         """A page for a new visitor."""
         self.gallery, self.session, self.painter = gallery, Session(gallery.exhibits), Painter(theme)
-        self.gestures, self.texts = ColumnDataSource(data={}), Texts()
+        self.gestures, self.texts = ColumnDataSource(data={}, name="gestures"), Texts()
         self.controls = Controls(self.session, self)
         self.stage = pn.Column(sizing_mode="stretch_width", margin=0)
         self.doc: Any = pn.state.curdoc

@@ -128,6 +128,7 @@ class Controls:
         options = [*exhibit.beside, GAUSSIAN]
         self.beside.param.update(options=options, value=[x for x in self.session.settings.beside if x in options])
         self.table.names = [exhibit.time, *exhibit.values]
+        self.save.disabled = self.code.disabled = exhibit.folder is None
         self.save.filename, self.code.filename = f"{exhibit.name}.png", f"{exhibit.name}.py"
         self.static[:], self.static.visible = self._static(), self.session.static.size > 0
 
@@ -175,8 +176,8 @@ class Controls:
     def _static(self) -> list[Any]:
         """A control for each covariate of the series."""
         exhibit, found, place = self.session.exhibit, [], 0
-        names = [(each.column, each.categories) for each in exhibit.covariates]
-        for name, categories in names or [(f"static {k + 1}", None) for k in range(self.session.static.size)]:
+        known = [each.categories for each in exhibit.covariates] or [None] * len(exhibit.static)
+        for name, categories in zip(exhibit.static, known, strict=True):
             where = slice(place, place := place + (len(categories) if categories else 1))
             found.append(self._covariate(name, categories, where))
         return found
@@ -189,7 +190,7 @@ class Controls:
         else:
             spread = float(self.session.exhibit.model.scaling.static_scale[where.start])
             step = 10.0 ** np.floor(np.log10(spread))
-            widget = _widget(pn.widgets.FloatInput, name=name, value=round(float(static[where.start]), 4), step=step, width=150)
+            widget = _widget(pn.widgets.FloatInput, name=name, value=float(static[where.start]), step=step, width=150)
 
         def change(event: Any) -> None:
             if event.new is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import checks
 from .exhibit import Exhibit
 from .outlook import DRAWS, GRID, SEED, Question
 
@@ -135,8 +136,9 @@ def picture(code: str) -> bytes:
     return file.getvalue()
 
 
-def _path(folder: Path) -> str:
-    return str(folder.resolve())
+def _path(folder: Path | None) -> str:
+    checks.require(folder is not None, "It is not known where this model was read from, so no code can be written for it.")
+    return str(folder.resolve())  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def _number(x: float) -> str:

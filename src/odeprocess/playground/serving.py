@@ -1,20 +1,21 @@
 """The playground inside a FastAPI application; every script and style comes from this server."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .exhibit import Exhibit, gather
 from .gallery import Gallery
 
 MISSING = "The playground needs Panel and bokeh-fastapi: pip install 'odeprocess[play]'."
 
 
-def mount(app: Any, models: Iterable[str | Path] | Gallery, path: str = "/play") -> Gallery:
+def mount(app: Any, models: Gallery | Mapping[str, Any] | Iterable[str | Path], path: str = "/play") -> Gallery:
     """Adds the playground to a FastAPI application.
 
     Arguments:
         app: the application.
-        models: model folders, or a gallery of them.
+        models: model folders; or models by name, of which pictures and code cannot be saved; or a gallery.
         path: where the page lives.
 
     Returns:
@@ -31,7 +32,9 @@ def mount(app: Any, models: Iterable[str | Path] | Gallery, path: str = "/play")
         raise ImportError(MISSING) from None
     from .page import Page
 
-    gallery = models if isinstance(models, Gallery) else Gallery([Path(folder) for folder in models])
+    if isinstance(models, Mapping):
+        models = Gallery({str(name): Exhibit.of(str(name), getattr(each, "model", each)) for name, each in models.items()})
+    gallery = models if isinstance(models, Gallery) else Gallery(gather([Path(folder) for folder in models]))
 
     def page() -> Any:
         theme = pn.state.cookies.get("odeprocess-theme", "light")

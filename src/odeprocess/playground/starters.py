@@ -21,8 +21,8 @@ from ..train import fit
 from .exhibit import NOTES
 
 FORMAT = 1  # of what is kept: another one trains anew
-SERIES, STEPS, BATCH = 128, 300, 32
-NOISE = 0.05  # so that the models bear with clicks that are a little off
+SERIES, STEPS, BATCH = 128, 600, 32
+NOISE = 0.02  # so that the models bear with clicks that are a little off
 SIZES = {"l_dim": 4, "z_dim": 8, "h_dim": 32, "r_dim": 32}
 SOLVER = Grid(steps=16, order=2)  # few stages: compiling them takes most of the time
 BESIDE = {"Neural process": "np"}
@@ -46,6 +46,7 @@ THEOPHYLLINE = {
     "about": "Trained on the blood of twelve subjects after a dose of theophylline (R's data set Theoph).",
     "time": "hours after the dose",
     "values": ["theophylline, mg/l"],
+    "static": ["dose, mg/kg", "weight, kg"],
     "ranges": [[0.0, 14.0]],
 }
 
