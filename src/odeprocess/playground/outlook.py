@@ -105,9 +105,9 @@ def gaussian(exhibit: Exhibit, question: Question, *, times: np.ndarray | None =
     return Outlook(t, np.zeros((0, len(t), exhibit.channels)), mean, below, above)
 
 
-def suggested(exhibit: Exhibit, question: Question) -> float:
+def suggested(exhibit: Exhibit, question: Question, *, refine: bool = False) -> float:
     """The time at which one more measurement would tell most about the whole trajectory."""
-    return float(suggest(posterior_of(exhibit, question), np.linspace(*exhibit.span, CANDIDATES)).times[0])
+    return float(suggest(posterior_of(exhibit, question, refine=refine), np.linspace(*exhibit.span, CANDIDATES)).times[0])
 
 
 def warm_up(exhibit: Exhibit, *, refine: bool = False) -> None:

@@ -1,7 +1,7 @@
 """The picture of a page as a program. What is saved as a picture is made by running it, so the two cannot differ."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +82,7 @@ def program(
     *,
     ranges: Sequence[tuple[float, float]],
     shown: int,
-    refine: bool,
+    refined: Collection[str],
     baseline: bool,
 ) -> str:
     """The program that draws what a page shows.
@@ -92,7 +92,7 @@ def program(
         question: what they are asked.
         ranges: lowest and highest value shown, for each channel.
         shown: how many draws are.
-        refine: whether posteriors are refined.
+        refined: the titles of those that are refined.
         baseline: whether a Gaussian process is shown too.
     """
     first = next(iter(exhibits.values()))
@@ -115,8 +115,8 @@ def program(
         static = f", static={_numbers(question.static)}" if question.static.size else ""
         origin = ", origin=0.0" if exhibit.model.scaling.origin == "first" else ""
         form = MODEL if all(each.name == "identity" for each in exhibit.transforms) else TRANSFORMED
-        refined = ".refine()" if refine and len(question.t) else ""
-        text += form.format(folder=_path(exhibit.folder), title=title, more=static + origin, refine=refined, **asked)
+        refine = ".refine()" if title in refined and len(question.t) else ""
+        text += form.format(folder=_path(exhibit.folder), title=title, more=static + origin, refine=refine, **asked)
     if baseline:
         text += BASELINE.format(folder=_path(first.folder), title=GAUSSIAN, static=_numbers(question.static), **asked)
     size = {"wide": 7 if len(exhibits) + baseline == 1 else 4.6, "high": 3.4 if first.channels == 1 else 2.4}

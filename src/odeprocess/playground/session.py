@@ -106,10 +106,16 @@ class Session:
         return Question(*self.shown(), self.static, self.settings.level, self.settings.of)
 
     def outlooks(self, *, refine: bool = False) -> dict[str, Outlook]:
-        """What the models say, at once or after more work; a Gaussian process is not among them."""
+        """What the models say, at once or after more work on those that are to be refined; no Gaussian process among them."""
         question, times = self.question(), grid(self.exhibit)
         found = {title: each for title, each in self.columns().items() if each is not None}
-        return {title: outlook(each, question, times=times, refine=refine) for title, each in found.items()}
+        return {
+            title: outlook(each, question, times=times, refine=refine and self.refines(each)) for title, each in found.items()
+        }
+
+    def refines(self, exhibit: Exhibit) -> bool:
+        """Whether an exhibit's posterior is refined in the end: where it was asked for, and beside it where it pays off."""
+        return self.settings.refine and (exhibit is self.exhibit or exhibit.model.spec.prior == "learned")
 
     def baseline(self) -> Outlook:
         """What a Gaussian process says."""
@@ -117,20 +123,14 @@ class Session:
 
     def suggestion(self) -> float:
         """When to measure next."""
-        return suggested(self.exhibit, self.question())
+        return suggested(self.exhibit, self.question(), refine=self.settings.refine)
 
     def program(self, ranges: Any) -> str:
         """The program that draws what is shown."""
         models = {title: each for title, each in self.columns().items() if each is not None}
-        settings = self.settings
-        return program(
-            models,
-            self.question(),
-            ranges=ranges,
-            shown=settings.draws,
-            refine=settings.refine,
-            baseline=GAUSSIAN in settings.beside,
-        )
+        refined = [title for title, each in models.items() if self.refines(each)]
+        shown, baseline = self.settings.draws, GAUSSIAN in self.settings.beside
+        return program(models, self.question(), ranges=ranges, shown=shown, refined=refined, baseline=baseline)
 
     def _unshaken(self, place: int, channel: int, value: float) -> float:
         """The value that is shown as `value`."""
