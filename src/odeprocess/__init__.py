@@ -30,6 +30,7 @@ _HOMES = {
     "Series": "series",
     "SolverWarning": "functions",
     "Spec": "process",
+    "Suggestion": "design",
     "Task": "tasks",
     "TaskSampler": "tasks",
     "TrainingError": "train",
@@ -42,6 +43,7 @@ _HOMES = {
     "score": "metrics",
     "score_all": "metrics",
     "solver_error": "diagnostics",
+    "suggest": "design",
     "variant": "process",
 }
 _MODULES = {"data", "process", "plots", "experiments"}
@@ -50,6 +52,7 @@ __all__ = ["__version__", *sorted(_HOMES), "data", "experiments", "plots", "proc
 if TYPE_CHECKING:
     from . import data as data, experiments as experiments, plots as plots, process as process
     from .course import History as History
+    from .design import Suggestion as Suggestion, suggest as suggest
     from .diagnostics import solver_error as solver_error
     from .forecaster import Forecaster as Forecaster
     from .functions import Functions as Functions, SolverWarning as SolverWarning
