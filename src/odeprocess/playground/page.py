@@ -77,7 +77,7 @@ class Page:
         self._later()
 
     def attempt(self, action: Any, *, points: bool = True) -> None:
-        """Does what a user asked and shows what came of it, or says why it cannot be done."""
+        """Does what a user asked and shows what came of it and what it says, or says why it cannot be done."""
         try:
             said = action()
         except ValueError as error:
@@ -86,7 +86,7 @@ class Page:
             return
         self.texts.complain("")
         self.refresh(points=points)
-        if said:
+        if isinstance(said, str):
             self.texts.tell(said)
 
     def suggest(self) -> None:

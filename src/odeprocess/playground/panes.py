@@ -103,8 +103,9 @@ class Controls:
 
         def setting(widget: Any, name: str) -> None:
             def change(event: Any) -> None:
-                setattr(settings, name, event.new)
-                page.refresh()
+                if getattr(settings, name) != event.new:  # else the setting changed first, with the exhibit
+                    setattr(settings, name, event.new)
+                    page.refresh()
 
             widget.param.watch(change, "value")
 
@@ -112,10 +113,9 @@ class Controls:
             setting(getattr(self, name), name)
         self.model.param.watch(lambda event: self._choose(event.new), "value")
         self.beside.param.watch(lambda event: self._beside(event.new), "value")
-        observations = lambda: self.session.observations  # noqa: E731
         self.suggest.on_click(lambda event: page.suggest())
-        self.undo.on_click(lambda event: page.attempt(lambda: observations().undo() and None))
-        self.clear.on_click(lambda event: page.attempt(lambda: observations().clear()))
+        self.undo.on_click(lambda event: page.attempt(lambda: self.session.observations.undo()))
+        self.clear.on_click(lambda event: page.attempt(lambda: self.session.observations.clear()))
         self.delete.on_click(lambda event: self.delete_selected())
         self.table.param.watch(lambda event: self._edit(event.new), "edit")
         self.load.param.watch(lambda event: event.new and page.attempt(lambda: self.session.load(event.new)), "value")
