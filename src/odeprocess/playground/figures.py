@@ -76,7 +76,7 @@ class Plots:
         self.points = ColumnDataSource()
         self.show_points(np.zeros(0), np.zeros((0, exhibit.channels)))
         self.hints, self.suggestions, self.side_by_side = [], [], len(titles) > 1
-        self.columns = [Column(exhibit, title, slot, self) for title, slot in zip(titles, SLOTS, strict=False)]
+        self.columns = [Column(exhibit, title, slot, self) for title, slot in zip(titles, SLOTS[: len(titles)], strict=True)]
 
     def show_points(self, t: np.ndarray, y: np.ndarray) -> None:
         """Draws the observations."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import panel as pn
 
+from .figures import SLOTS
 from .outlook import DRAWS
 from .script import GAUSSIAN
 from .session import Session
@@ -162,6 +163,10 @@ class Controls:
         self.page.build()
 
     def _beside(self, titles: list[str]) -> None:
+        if len(titles) >= len(SLOTS):
+            self.beside.value = list(self.session.settings.beside)
+            self.page.texts.complain(f"There is room for {len(SLOTS)} side by side. Take one away to add another.")
+            return
         if tuple(titles) != self.session.settings.beside:
             self.session.settings.beside = tuple(titles)
             self.page.build()
