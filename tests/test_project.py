@@ -35,7 +35,10 @@ experiments.classifier experiments.active experiments.timing experiments.gaussia
 experiments.measure experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
-commands.common commands.sets commands.tables commands.serving commands
+playground.theme playground.observations playground.exhibit playground.outlook playground.reading playground.script
+playground.session playground.words playground.figures playground.table playground.panes playground.starters
+playground.gallery playground.page playground.serving playground
+commands.common commands.sets commands.tables commands.play commands.serving commands
 cli __main__
 """.split()
 
