@@ -58,7 +58,7 @@ def doses() -> Hosted:
 @pytest.fixture(scope="module")
 def client(sines, doses):
     limits = Limits(series=40, points=30)
-    app = create_app([Hosted.of("sines", sines), doses], limits=limits, warm=False, playground=False)
+    app = create_app([Hosted.of("sines", sines), doses], limits=limits, warm=False)
     with served(app) as client:
         yield client
 
@@ -212,7 +212,7 @@ def test_events_follow_a_series_until_it_is_deleted(client):
 
 
 def test_with_a_token_only_health_is_open_and_idle_series_expire(sines):
-    app = create_app([Hosted.of("sines", sines)], token="secret", limits=Limits(idle=0.4), warm=False, playground=False)
+    app = create_app([Hosted.of("sines", sines)], token="secret", limits=Limits(idle=0.4), warm=False)
     with served(app) as client:
         assert client.get("/health").status_code == 200
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):

@@ -1,7 +1,7 @@
 """`serve`: models over HTTP."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,11 +33,26 @@ def serve(
         check_host(host, token)
         hosted = [Hosted.load(folder) for folder in models]
         limits = Limits(idle=idle, series=max_series, points=max_points)
+        extend = (lambda app: _playground(app, models, token)) if playground else None
         kept = state or models[0] / "series.sqlite"
-        app = create_app(hosted, state=kept, limits=limits, token=token, warm=warm, playground=playground, tell=_say)
+        app = create_app(hosted, state=kept, limits=limits, token=token, warm=warm, extend=extend, tell=_say)
         run(
             app, bound(host, port), lambda url: _say(f"Serving {', '.join(each.name for each in hosted)} at {url}; Ctrl+C stops.")
         )
+
+
+def _playground(app: Any, folders: list[Path], token: str | None) -> None:
+    """Adds the playground, where it can be had."""
+    if token is not None:
+        return _say("No playground: a browser cannot send the token.")
+    try:
+        from ..playground import mount
+
+        mount(app, folders).prepare()
+    except (ImportError, ValueError) as error:
+        _say(f"No playground: {error}")
+    else:
+        _say("The playground is at /play.")
 
 
 def _say(note: str) -> None:

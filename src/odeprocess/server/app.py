@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib.util
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ def create_app(
     limits: Limits = Limits(),
     token: str | None = None,
     warm: bool = True,
-    playground: bool = True,
+    extend: Callable[[FastAPI], Any] | None = None,
     tell: Callable[[str], None] = lambda note: None,
 ) -> FastAPI:
     """An ASGI application that serves models.
@@ -41,7 +40,7 @@ def create_app(
         limits: on bodies, series, points, and so on.
         token: that every request must bear, if given.
         warm: whether to compile, before the first request, what every client will ask for.
-        playground: whether to mount the playground, where it is installed.
+        extend: adds pages to the application, such as the playground's.
         tell: is told how starting goes.
     """
     named = {each.name: each for each in models}
@@ -78,8 +77,8 @@ def create_app(
     app.state.stopping, app.state.ready = (lambda: False), (lambda: None)
     errors.install(app)
     app.include_router(make_routes({each.name: _card(each) for each in models}, worker, bell, metrics))
-    if playground and importlib.util.find_spec("..playground", __package__):
-        importlib.import_module("..playground", __package__).mount(app, named)
+    if extend is not None:
+        extend(app)
     app.add_middleware(Guard, body=limits.body, token=token, metrics=metrics)  # type: ignore[arg-type]
     if token is not None:
         _declare_token(app)
