@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,8 @@ def theophylline() -> list[dict]:
     scores, seconds, baseline = [], [], []
     for subject in table["series"].unique():
         train, test = table[table["series"] != subject], table[table["series"] == subject]
-        began = time.perf_counter(), time.process_time()
-        forecaster = odp.Forecaster().fit(train, "series", "t", "y1", static=["dose", "wt"])
-        seconds.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+        forecaster = odp.Forecaster()
+        seconds.append(timed(lambda f=forecaster, train=train: f.fit(train, "series", "t", "y1", static=["dose", "wt"])))
         scores.append(forecaster.evaluate(test, CONTEXT["theophylline"], "forecast", by="series"))
         baseline.append(baseline_scores(forecaster, train, test, CONTEXT["theophylline"], "forecast"))
     return [compared("theophylline", "forecast", pd.concat(scores), pd.concat(baseline), seconds)]
@@ -55,9 +55,8 @@ def brusselator() -> list[dict]:
     table = table.dropna(subset=["Value_1", "Value_2"], how="all")
     held = np.random.default_rng(0).permutation(np.asarray(table["ID"].unique()))[:200].tolist()
     train, test = table[~table["ID"].isin(held)], table[table["ID"].isin(held)]
-    began = time.perf_counter(), time.process_time()
-    forecaster = odp.Forecaster().fit(train, "ID", "Time", ["Value_1", "Value_2"])
-    seconds = [(time.perf_counter() - began[0], time.process_time() - began[1])]
+    forecaster = odp.Forecaster()
+    seconds = [timed(lambda: forecaster.fit(train, "ID", "Time", ["Value_1", "Value_2"]))]
     rows, context = [], CONTEXT["brusselator"]
     for split in ("interpolation", "forecast"):
         ours = forecaster.evaluate(test, context, split, by="series")
@@ -83,22 +82,14 @@ def compared(task: str, split: str, ours: Any, baseline: Any, seconds: list[tupl
 
 
 def large(count: int) -> list[dict]:
-    """One epoch of each half and predictions on `count` series of 20 points, from a Parquet file; compiling is apart."""
+    """One epoch of each half and predictions on `count` series of 20 points, from a Parquet file; the first time compiles."""
     import tempfile
 
-    import jax
     import pyarrow as pa
     import pyarrow.parquet
 
     import odeprocess as odp
 
-    compiling: list[float] = []
-
-    def noted(event: str, duration_secs: float, **kwargs: str | int) -> None:
-        if event.startswith("/jax/core/compile/"):
-            compiling.append(duration_secs)
-
-    jax.monitoring.register_event_duration_secs_listener(noted)
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0, 10, (count, 20)), 1)
     y = rng.normal(1, 0.2, (count, 1)) * np.sin(t + rng.uniform(0, 1, (count, 1))) + 0.05 * rng.standard_normal(t.shape)
@@ -114,14 +105,18 @@ def large(count: int) -> list[dict]:
         if count <= 1_000:
             steps["predict"] = lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0])
         for name, step in steps.items():
-            compiling.clear()
-            began = time.perf_counter(), time.process_time()
-            step()
-            seconds = time.perf_counter() - began[0]
-            row[f"{name}, compiling, s"] = sum(compiling)
-            row[f"{name}, ms a series"] = 1e3 * (seconds - sum(compiling)) / count
-            row[f"{name}, s of all cores"] = time.process_time() - began[1]
+            (first, _), (again, cores) = timed(step), timed(step)
+            row[f"{name}, first time, s"] = first
+            row[f"{name}, ms a series"] = 1e3 * again / count
+            row[f"{name}, ms of all cores a series"] = 1e3 * cores / count
     return [{**row, "peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}]
+
+
+def timed(step: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds by the clock, and of all cores."""
+    began = time.perf_counter(), time.process_time()
+    step()
+    return time.perf_counter() - began[0], time.process_time() - began[1]
 
 
 PARTS = {

@@ -31,9 +31,9 @@ def table(series: int = 5, rows: int = 6) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def fitted(data, **columns) -> odp.Forecaster:
+def fitted(data, **changes) -> odp.Forecaster:
     """All fits of the tests have the same shapes, so they share what was compiled."""
-    return odp.Forecaster(**OPTIONS).fit(data, **{**COLUMNS, **columns})
+    return odp.Forecaster(**{**OPTIONS, **changes}).fit(data, **COLUMNS)
 
 
 def untrained(data=None, **columns) -> odp.Forecaster:

@@ -78,6 +78,8 @@ FIT: dict[str, tuple[str, bytes | None, str, list[str]]] = {
     "another encoding": ("d.csv", csv((2, "é,0,1")).decode().encode("latin-1"), "", ["column `id`", "not UTF-8"]),
     "too many cells": ("d.csv", csv((6, "b,1,5,9")), "", ["d.csv, row 6: 4 cells where the header names 3"]),
     "too few cells": ("d.csv", csv((6, "b,1")), "", ["d.csv, row 6: 2 cells where the header names 3"]),
+    "text after blank lines": ("d.csv", csv((1, "\n\nid,t,y\n"), (4, "\r\n\na,2,high")), "", ["column `y`, series 'a', row 9", "'high' is not a number"]),
+    "too many cells after a blank line": ("d.csv", csv((4, "\na,2,4"), (6, "b,1,5,9")), "", ["d.csv, row 7: 4 cells"]),
     "two columns of one name": ("d.csv", csv(header="id,t,t"), "", ["2 columns `t`"]),
     "a column in two roles": ("d.csv", csv(), "--static y", ["Column `y` has two roles"]),
     "a reserved name": ("d.csv", csv(header="id,mean,y"), "--time mean", ["Column `mean`", "rename it"]),

@@ -244,6 +244,15 @@ def test_choices_suit_any_number_of_series_and_can_be_overruled(count):
     assert told.sampler.context == (1, 2) and told.spec.h_dim == 5 and (told.held_out, told.folds) == (0, 0)
 
 
+def test_held_out_series_end_training_where_they_are_told_to():
+    watched = fitted(table(), epochs=40, patience=2, learning_rate=0.3)  # a rate this high soon makes things worse
+    info = watched.model_.info
+    assert info["epochs"] < 40 and info["epoch"] == info["epochs"] - 2
+    assert any("fewer, when 2 of them make held-out series no likelier" in note for note in watched.notes_)
+    with pytest.raises(ValueError, match=r"no series is held out .*Pass `held_out` as well"):
+        fitted(table(), held_out=0, patience=2)
+
+
 def test_it_has_the_manners_of_an_estimator(forecaster):
     from sklearn.base import clone
 

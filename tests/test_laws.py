@@ -147,7 +147,7 @@ def test_the_state_at_t0_is_the_start(case):
 @every_part
 def test_a_batch_is_a_loop(case):
     batch = [some(case, i, i) for i in range(4)]
-    together = jax.vmap(process(case).infer)(jax.tree.map(lambda *x: jnp.stack(x), *batch))
+    together = jax.jit(jax.vmap(process(case).infer))(jax.tree.map(lambda *x: jnp.stack(x), *batch))
     for i, series in enumerate(batch):
         close(jax.tree.map(lambda x, i=i: x[i], together), infer(process(case), series))
 

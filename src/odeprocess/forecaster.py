@@ -23,7 +23,7 @@ from .tables.reading import native, read
 from .tables.training import train
 
 QUANTILES = (0.05, 0.5, 0.95)
-OPTIONS = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out")  # what `choose` may be told
+OPTIONS = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out", "patience")  # for `choose`
 CARD = "forecaster"  # where `Model.info` keeps what a forecaster knows beyond its model
 
 
@@ -42,6 +42,7 @@ class Forecaster(AbstractEstimator):
         batch_size, learning_rate: series in a step; the rate at its highest.
         context: least and most rows that are given in training.
         held_out: series that are kept from training to check intervals on; with 0 they are not checked.
+        patience: epochs without a gain on the held-out series after which the first half ends, at the best of them.
         ties: whether two rows of a series may have the same time: `"refuse"` or `"keep"`.
         min_points: rows with a value that a training series must have.
         draws: that describe a posterior.
@@ -75,6 +76,7 @@ class Forecaster(AbstractEstimator):
         learning_rate: float | None = None,
         context: tuple[int, int] | None = None,
         held_out: int | None = None,
+        patience: int | None = None,
         ties: str = "refuse",
         min_points: int = 2,
         draws: int = 64,
@@ -85,7 +87,7 @@ class Forecaster(AbstractEstimator):
     ):
         self.transform, self.sizes = transform, sizes
         self.epochs, self.polish, self.batch_size, self.learning_rate = epochs, polish, batch_size, learning_rate
-        self.context, self.held_out, self.ties, self.min_points = context, held_out, ties, min_points
+        self.context, self.held_out, self.patience, self.ties, self.min_points = context, held_out, patience, ties, min_points
         self.draws, self.refine, self.separator, self.seed, self.verbose = draws, refine, separator, seed, verbose
 
     def fit(
@@ -129,9 +131,7 @@ class Forecaster(AbstractEstimator):
         if self.verbose:
             print("\n".join(notes))
         show = self.verbose if progress is None else progress
-        kept = None if checkpoint is None else Path(checkpoint)
-        run = {"seed": self.seed, "draws": self.draws, "checkpoint": kept, "resume": resume}
-        self.model_ = train(long, choices, progress=show, **run)
+        self.model_ = train(long, choices, seed=self.seed, draws=self.draws, progress=show, checkpoint=checkpoint, resume=resume)
         self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
         return self
 

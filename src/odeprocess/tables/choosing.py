@@ -54,6 +54,7 @@ def choose(
     learning_rate: float | None = None,
     context: tuple[int, int] | None = None,
     held_out: int | None = None,
+    patience: int | None = None,
 ) -> tuple[Choices, list[str]]:
     """The choices for training series, and what was chosen, in sentences; whatever is given stays as it is."""
     count, mask = len(series), np.asarray(series.mask)
@@ -68,16 +69,22 @@ def choose(
         isinstance(held_out, int) and 0 <= held_out < count - 1,
         f"`held_out` is {held_out!r}; expected a whole number of series, and two or more of the {count} left to train on.",
     )
+    checks.require(
+        patience is None or held_out > 0,
+        f"`patience` is {patience!r}, but no series is held out to tell when to stop. Pass `held_out` as well.",
+    )
     said.append(_checked(count, held_out, folds))
 
-    options = {"batch_size": batch_size, "learning_rate": learning_rate, "epochs": epochs}
+    options = {"batch_size": batch_size, "learning_rate": learning_rate, "epochs": epochs, "patience": patience}
     if epochs is not None:
         checks.positive("epochs", epochs, integer=True)
         options["polish"] = 2 * epochs
     options["polish"] = polish if polish is not None else options.get("polish")
     chosen = dataclasses.replace(base["options"], **{k: v for k, v in options.items() if v is not None})
+    sooner = "" if patience is None else f" (fewer, when {patience} of them make held-out series no likelier)"
     said.append(
-        f"Training: {chosen.epochs} epochs, then {chosen.polish_epochs} on exact posteriors, {chosen.batch_size} series a step."
+        f"Training: {chosen.epochs} epochs{sooner}, then {chosen.polish_epochs} on exact posteriors, {chosen.batch_size} series "
+        "a step."
     )
 
     sampler = base["sampler"] if context is None else dataclasses.replace(base["sampler"], context=context)

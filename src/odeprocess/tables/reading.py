@@ -1,6 +1,8 @@
 """Tables in and out: CSV, Parquet or any data frame becomes one Arrow table that knows what its rows are called."""
 
 import dataclasses
+import io
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,13 @@ class Table:
         arrow: its columns.
         kind: the library that results are given back in, as narwhals knows it.
         source: what messages call it.
-        first_row: what messages call the first row: 2 in a file with a header, as spreadsheets count, and 0 in a data frame.
+        csv: the CSV file it came from: messages call its rows as spreadsheets do, those of a data frame from 0.
     """
 
     arrow: Any
     kind: Any
     source: str
-    first_row: int
+    csv: Path | None = None
 
     def __len__(self) -> int:
         return self.arrow.num_rows
@@ -37,7 +39,7 @@ class Table:
 
     def row(self, i: Any) -> str:
         """What messages call row `i`, counted from 0."""
-        return f"row {int(i) + self.first_row}"
+        return f"row {int(i) if self.csv is None else _line(self.csv, int(i) + 2)}"
 
     def column(self, name: str) -> Any:
         """One column, in one piece."""
@@ -71,7 +73,7 @@ def read(table: Any, *, separator: str = ",") -> Table:
         names = list(table.columns)
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"The table has {names.count(twice)} columns `{twice}`; rename or drop all but one.") from None
-    return Table(_to_arrow(frame), frame.implementation, "the table", 0)
+    return Table(_to_arrow(frame), frame.implementation, "the table")
 
 
 def native(arrow: Any, kind: Any) -> Any:
@@ -152,10 +154,10 @@ def _read_file(path: Path, separator: str) -> Table:
     checks.require(path.stat().st_size > 0, f"{path} is empty; expected a header with the names of the columns, then rows.")
     if path.suffix == ".parquet":
         try:
-            return Table(pyarrow.parquet.read_table(path), nw.Implementation.PANDAS, path.name, 0)
+            return Table(pyarrow.parquet.read_table(path), nw.Implementation.PANDAS, path.name)
         except pa.ArrowInvalid:
             raise ValueError(f"{path} is not a Parquet file, or is damaged. Write it again.") from None
-    return Table(_read_csv(path, separator), nw.Implementation.PANDAS, path.name, 2)
+    return Table(_read_csv(path, separator), nw.Implementation.PANDAS, path.name, path)
 
 
 def _read_csv(path: Path, separator: str) -> Any:
@@ -219,6 +221,16 @@ def _csv_trouble(path: Path, separator: str, said: str) -> str:
         return f"{path} could not be read as CSV: {said}."
     row = bad[0]
     return (
-        f"{path}, row {row.number}: {row.actual_columns} cells where the header names {row.expected_columns} columns: "
-        f"{row.text[:60]!r}. Mend that row; text that holds a {separator!r} must be quoted."
+        f"{path}, row {_line(path, row.number)}: {row.actual_columns} cells where the header names {row.expected_columns} "
+        f"columns: {row.text[:60]!r}. Mend that row; text that holds a {separator!r} must be quoted."
     )
+
+
+def _line(path: Path, row: int) -> int:
+    """The line of a CSV file that holds a row of its table, the header being row 1: blank lines are no rows."""
+    import pyarrow as pa
+
+    with pa.input_stream(str(path)) as file:
+        lines = enumerate(io.TextIOWrapper(file, encoding="utf-8", errors="replace"), 1)
+        filled = (number for number, text in lines if text != "\n")
+        return next(itertools.islice(filled, row - 1, None))

@@ -22,7 +22,7 @@ def train(
     seed: int,
     draws: int,
     progress: bool | Callable[[str], None] | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     resume: bool = False,
 ) -> Model:
     """Trains a model, and puts its intervals right on series that it, or its like, has not seen.
@@ -39,14 +39,15 @@ def train(
     # The names decide about the order, so that the order of the rows does not matter.
     order = np.random.default_rng(seed).permutation(len(long))
     kept, held = order[choices.held_out :], order[: choices.held_out]
-    epochs = choices.options.epochs + (choices.options.polish_epochs)
+    epochs = choices.options.epochs + choices.options.polish_epochs
+    watched = None if choices.options.patience is None else long.series(held)
     with progress_bar(epochs * (1 + choices.folds), "training", show=progress) as advance:
 
         def fitted(name: str, index: np.ndarray) -> Model:
             parts: dict[str, Any] = {"spec": choices.spec, "sampler": choices.sampler, "options": choices.options}
-            folder = None if checkpoint is None else checkpoint / name
-            series = long.series(index)
-            return fit(series=series, seeds=seed, progress=advance, checkpoint=folder, resume=resume, **parts).model
+            folder = None if checkpoint is None else Path(checkpoint) / name
+            parts["series"], parts["validation"] = long.series(index), watched
+            return fit(seeds=seed, progress=advance, checkpoint=folder, resume=resume, **parts).model
 
         model = fitted("model", kept)
         checked = [(model, held)] if len(held) else []
