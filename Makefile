@@ -40,6 +40,8 @@ format: $(READY)  ## Bring the code into shape
 bench: $(READY)  ## Measure; the figures go to results/
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/live.py
+	$(BIN)/python benchmarks/play.py
 
 reproduction: $(READY)  ## The paper's experiments; the records go to results/, the page to docs/
 	$(BIN)/odeprocess reproduce all --out results

@@ -104,6 +104,8 @@ def main() -> None:
         "    low, high = posterior.interval([0.0, 0.5, 1.0], level=0.9)\n",
         style="cyan",
     )
+    console.print("Or touch it, on a page in your browser:\n")
+    console.print("    .venv/bin/odeprocess play demo/model\n", style="cyan")
 
 
 if __name__ == "__main__":

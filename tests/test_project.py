@@ -23,16 +23,22 @@ process.decoder process.images process.likelihood process.core process.spec proc
 objectives metrics qr misfit problem peaks refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
+tally ledger roster streamfile stream design
 optimise epoch soap mixture polish prepare course outcome checkpoints train recipes
 tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime
+server.limits server.errors server.schemas server.hosted server.store server.desk server.worker server.metrics server.guard
+server.bell server.routes server.app server.run server
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.baseline experiments.attentive
 experiments.measure experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
-commands.common commands.sets commands.tables commands
+playground.theme playground.observations playground.exhibit playground.outlook playground.reading playground.script
+playground.session playground.words playground.figures playground.table playground.panes playground.starters
+playground.gallery playground.page playground.serving playground
+commands.common commands.sets commands.tables commands.play commands.serving commands
 cli __main__
 """.split()
 

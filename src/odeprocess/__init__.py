@@ -30,6 +30,8 @@ _HOMES = {
     "Series": "series",
     "SolverWarning": "functions",
     "Spec": "process",
+    "Stream": "stream",
+    "Suggestion": "design",
     "Task": "tasks",
     "TaskSampler": "tasks",
     "TrainingError": "train",
@@ -42,6 +44,7 @@ _HOMES = {
     "score": "metrics",
     "score_all": "metrics",
     "solver_error": "diagnostics",
+    "suggest": "design",
     "variant": "process",
 }
 _MODULES = {"data", "process", "plots", "experiments"}
@@ -50,6 +53,7 @@ __all__ = ["__version__", *sorted(_HOMES), "data", "experiments", "plots", "proc
 if TYPE_CHECKING:
     from . import data as data, experiments as experiments, plots as plots, process as process
     from .course import History as History
+    from .design import Suggestion as Suggestion, suggest as suggest
     from .diagnostics import solver_error as solver_error
     from .forecaster import Forecaster as Forecaster
     from .functions import Functions as Functions, SolverWarning as SolverWarning
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from .recipes import recipe as recipe
     from .scaling import Scaling as Scaling
     from .series import Series as Series, make_series as make_series
+    from .stream import Stream as Stream
     from .tasks import Task as Task, TaskSampler as TaskSampler
     from .train import TrainingError as TrainingError, fit as fit
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .commands.common import prepare, user_errors
+from .commands.play import play
+from .commands.serving import serve
 from .commands.sets import data
 from .commands.tables import evaluate, fit, info, plot, predict
 from .version import __version__
@@ -48,7 +50,7 @@ def options(
     """Options of every command."""
 
 
-for command in (fit, predict, evaluate, plot, info, data):
+for command in (fit, predict, evaluate, plot, info, data, play, serve):
     app.command()(command)
 
 

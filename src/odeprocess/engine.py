@@ -28,6 +28,12 @@ def observe(process: Process, summary: Summary, series: Series) -> tuple[Summary
     return jax.vmap(one)(summary, series)
 
 
+@jax.jit
+def summaries(process: Process, series: Series) -> Summary:
+    """The summary of each series alone."""
+    return jax.vmap(process.inference.summarise)(series)
+
+
 @functools.partial(jax.jit, static_argnums=2)
 def draw(belief: Belief, keys: Any, n: int) -> Any:
     """Latent draws `[series, n, z]`; draw i is the same whatever n is."""

@@ -20,7 +20,10 @@ class Misfit(NamedTuple):
     scale: Any
 
     def draws(self, cost: Any, count: Any, normal: Any) -> Any:
-        """Factors of the noise of a series with `count` values and a sum of squares `cost`, one for each standard `normal`."""
+        """Factors of the noise of a series with `count` values and a sum of squares `cost`, one for each standard `normal`.
+
+        How far its latents are from all others counts among the squares: that too is a sign of a strange series.
+        """
         freedom = self.freedom + count
         cube = 1.0 - 2.0 / (9.0 * freedom) + normal * jnp.sqrt(2.0 / (9.0 * freedom))  # Wilson and Hilferty's χ²
         return jnp.sqrt((self.freedom * self.scale + cost) / (freedom * jnp.maximum(cube, 0.3) ** 3))

@@ -134,11 +134,16 @@ def _folded(key: Any, indices: Any) -> Any:
 
 
 def _series_keys(key: Any, count: int) -> Any:
+    check_key(key)
+    return _folded(key, jnp.arange(count))
+
+
+def check_key(key: Any) -> None:
+    """Raises unless `key` is one random key."""
     checks.require(
         isinstance(key, jax.Array) and key.ndim == (0 if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else 1),
         f"`key` is {type(key).__name__}; expected one random key, such as jax.random.key(0).",
     )
-    return _folded(key, jnp.arange(count))
 
 
 def load(folder: str | Path) -> Model:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 from jaxtyping import Array, Float
 
 from .misfit import Misfit
-from .problem import Problem, Solution, enough, in_rounds, linearised, solve
+from .problem import Problem, enough, in_rounds, linearised, solve
 from .process.latent import Mixture, Prior
 from .qr import orthonormalised
 
@@ -24,7 +25,8 @@ class Peak(NamedTuple):
     Attributes:
         prior: the part of the prior under which it is one.
         z: the mode.
-        cost: the sum of squared residuals there.
+        misfit: the sum of squared residuals of the observations there.
+        strain: that of the latents: how far the mode is from the prior's mean.
         q: orthonormal columns of the QR decomposition of the residuals' derivatives.
         r: its triangular factor: a root of the precision.
         log_weight: the logarithm of the probability that the series is of this part; up to a constant.
@@ -32,7 +34,8 @@ class Peak(NamedTuple):
 
     prior: Prior
     z: Float[Array, " z"]
-    cost: Float[Array, ""]
+    misfit: Float[Array, ""]
+    strain: Float[Array, ""]
     q: Float[Array, "residuals z"]
     r: Float[Array, "z z"]
     log_weight: Float[Array, ""]
@@ -53,18 +56,18 @@ def peaks(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: in
     modes = _modes(problem, mixture, data, guesses[: max(1, STARTS - len(mixture))], steps, count)
 
     def one(prior, log_weight, mode):
-        value, slopes = linearised(problem._replace(prior=prior), mode.z, data, jnp.zeros_like(mode.z))
+        value, slopes = linearised(problem._replace(prior=prior), mode, data, jnp.zeros_like(mode))
         q, r = orthonormalised(slopes)
-        size = mode.z.shape[0]
-        observed, latent = (value[:-size] ** 2).sum(), (value[-size:] ** 2).sum()
-        fits = -0.5 * observed if misfit is None else misfit.log_likelihood(observed, count)
+        size = mode.shape[0]
+        off, strain = (value[:-size] ** 2).sum(), (value[-size:] ** 2).sum()
+        fits = -0.5 * off if misfit is None else misfit.log_likelihood(off, count)
         volume = jnp.log(jnp.diagonal(prior.chol)).sum() + jnp.log(jnp.diagonal(r)).sum()
-        return Peak(prior, mode.z, mode.cost, q, r, log_weight + fits - 0.5 * latent - volume)
+        return Peak(prior, mode, off, strain, q, r, log_weight + fits - 0.5 * strain - volume)
 
     return jax.vmap(one)(mixture.parts, mixture.log_weights, modes)
 
 
-def _modes(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: int, count: Any) -> Solution:
+def _modes(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: int, count: Any) -> Any:
     """The mode under each part, sought from its mean; under the first part from `guesses` too."""
 
     def solved(prior, z):
@@ -73,15 +76,21 @@ def _modes(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: i
     parts, size = mixture.parts, len(mixture)
     several = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[:1], len(guesses), 0)]), parts)
     means = jax.vmap(lambda prior: prior.mean(problem.series.static))(parts)
+
+    def again(found, number):  # the worse half begins anew, at draws of the prior
+        noise = jr.normal(jr.key(number), found.z.shape, data.dtype)
+        anew = jax.vmap(lambda prior, noise: prior.colour(noise, problem.series.static))(several, noise)
+        return jnp.where((found.cost > jnp.median(found.cost))[:, None], anew, found.z)
+
     found = in_rounds(
         lambda z: jax.vmap(solved)(several, z),
         lambda found: found.cost.min() > enough(0.0, count),
-        lambda found: found.z,
+        again,
         jnp.concatenate([means, guesses]),
     )
     best = jax.tree.map(lambda x: x[jnp.argmin(found.cost)], found)
     if size == 1:
-        return jax.tree.map(lambda x: x[None], best)
+        return best.z[None]
     # A part whose own search went astray goes on from where the best one ended.
     own = jax.tree.map(lambda x: x[:size], found)
 
@@ -89,4 +98,4 @@ def _modes(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: i
         return (problem._replace(prior=prior).residuals(z, data, jnp.zeros_like(z)) ** 2).sum()
 
     nearer = jax.vmap(lambda prior: cost(prior, best.z))(parts) < own.cost
-    return jax.vmap(solved)(parts, jnp.where(nearer[:, None], best.z[None], own.z))
+    return jax.vmap(solved)(parts, jnp.where(nearer[:, None], best.z[None], own.z)).z

@@ -111,7 +111,7 @@ def precision_root(problem: Problem, z: Float[Array, " z"], data: Any) -> Float[
 
 
 def in_rounds(solved: Any, unsolved: Any, again: Any, z: Any) -> Solution:
-    """What `solved` makes of `z`, and of `again` of that, as long as `unsolved` says so."""
+    """What `solved` makes of `z`, and of `again` (of that, and of the number of the round), as long as `unsolved` says so."""
 
     def more(carry):
         found, count = carry
@@ -119,7 +119,7 @@ def in_rounds(solved: Any, unsolved: Any, again: Any, z: Any) -> Solution:
 
     def one(carry):  # the first round too, so that `solved` is compiled once
         found, count = carry
-        return solved(jnp.where(count == 0, z, again(found))), count + 1
+        return solved(jnp.where(count == 0, z, again(found, count))), count + 1
 
     nothing = Solution(z, jnp.full(z.shape[0], jnp.inf, z.dtype))
     return jax.lax.while_loop(more, one, (nothing, jnp.zeros((), jnp.int32)))[0]

@@ -25,6 +25,7 @@ class Record:
         missing: whether the model takes points that lack a channel.
         chunks: a linked list of observations, latest first, so that adding to it costs O(1).
         size: how many points were observed in all.
+        kept: whether the observations themselves are here, and not only what the encoder made of them.
     """
 
     scaling: Scaling
@@ -36,6 +37,7 @@ class Record:
     missing: bool
     chunks: Any = None
     size: int = 0
+    kept: bool = True
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -95,12 +97,19 @@ class Record:
             self, origins=origins, chunks=(self.chunks, (t, y, lengths)), size=self.size + int(lengths.sum())
         )
 
+    def holding(self, pairs: list[tuple[np.ndarray, np.ndarray]]) -> "Record":
+        """The record with `(t, y)` of each series, which have been checked."""
+        lengths = np.array([len(t) for t, _ in pairs], np.int64)
+        t = np.zeros((len(pairs), lengths.max(initial=0)))
+        y = np.full((*t.shape, self.channels), np.nan)
+        for i, (times, values) in enumerate(pairs):
+            t[i, : len(times)], y[i, : len(times)] = times, values
+        return dataclasses.replace(self, chunks=(None, (t, y, lengths)), size=int(lengths.sum()))
+
     def __getitem__(self, i: int) -> "Record":
-        chunks = None
-        for t, y, lengths in self._in_order():
-            chunks = (chunks, (t[i : i + 1], y[i : i + 1], lengths[i : i + 1]))
-        size = sum(int(lengths[i]) for _, _, lengths in self._in_order())
-        part = slice(i, i + 1)
+        part, chunks, size = slice(i, i + 1), None, 0
+        for t, y, lengths in self._in_order() if self.kept else ():
+            chunks, size = (chunks, (t[part], y[part], lengths[part])), size + int(lengths[i])
         return dataclasses.replace(
             self, single=True, origins=self.origins[part], static=self.static[part], chunks=chunks, size=size
         )
@@ -157,6 +166,10 @@ class Record:
         return x[0] if self.single else x
 
     def _in_order(self):
+        checks.require(
+            self.kept,
+            "This needs the observations themselves, which were not kept. Make the stream with keep=True, or condition on them.",
+        )
         chunks, found = self.chunks, []
         while chunks is not None:
             chunks, chunk = chunks

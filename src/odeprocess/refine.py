@@ -27,6 +27,8 @@ from .qr import projected
 from .series import Series
 
 LOST = 0.05  # the share of draws that may be far from a solution
+FEW = 0.2  # the share of draws that others may be replaced by
+HEDGE, DOUBT = 0.05, 0.25
 SHARED_STEPS = 3  # with the derivative at the mode
 GOLDEN = 0.5 * (5**0.5 - 1)  # whose multiples fill the unit interval evenly, however many there are
 
@@ -88,7 +90,7 @@ def refined_draws(
     problem = Problem.of(process, jax.tree.map(lambda x: x[0], mixture.parts), series, belief.loc, extent)
     y, count = jnp.where(series.mask, series.y, 0.0), series.mask.sum(dtype=belief.loc.dtype)
     found = peaks(problem, mixture, y, jnp.concatenate([belief.loc[None], start]), steps, misfit)
-    chance, shares = jr.uniform(jr.fold_in(key, 2**31 - 1), (), y.dtype), jnp.cumsum(jax.nn.softmax(found.log_weight))
+    chance, shares = jr.uniform(jr.fold_in(key, 2**31 - 1), (), y.dtype), jnp.cumsum(_shares(found.log_weight))
 
     def draw(i):
         # Draws come in pairs with opposite noise, so that their mean is that of the posterior, wherever it is symmetric.
@@ -98,21 +100,26 @@ def refined_draws(
         part = jnp.searchsorted(shares, (chance + GOLDEN * pair.astype(y.dtype)) % 1.0).clip(0, len(mixture) - 1)
         peak = jax.tree.map(lambda x: x[part], found)
         normal = jr.normal(factor_key, (), y.dtype)
-        factor = jnp.ones_like(normal) if misfit is None else misfit.draws(peak.cost, count, normal)
+        factor = jnp.ones_like(normal) if misfit is None else misfit.draws(peak.misfit + peak.strain, count, normal)
         std = problem.std * factor
-        return Draw(y + std * eps, std, centre, peak, enough(peak.cost / factor**2, count)), factor
+        return Draw(y + std * eps, std, centre, peak, enough(peak.misfit / factor**2 + peak.strain, count)), factor
 
     draws, factors = jax.vmap(draw)(jnp.arange(n))
     best = jnp.argmax(found.log_weight)
-    z = _with_stand_ins(_each(problem, start, draws, steps), draws.limit, found.z[best])
-    return Ensemble(z, factors), found.cost[best]
+    z = _with_stand_ins(_each(problem, start, draws, steps), draws.limit)
+    return Ensemble(z, factors), found.misfit[best] + found.strain[best]
 
 
-def _with_stand_ins(found: Solution, limit: Any, otherwise: Any) -> Any:
-    """The latents, those that are still far off replaced by ones that are not."""
+def _shares(log_weight: Any) -> Any:
+    """The parts' probabilities; how well observations fit a part is known roughly, so a few draws go by a part of it."""
+    return (1.0 - HEDGE) * jax.nn.softmax(log_weight) + HEDGE * jax.nn.softmax(DOUBT * log_weight)
+
+
+def _with_stand_ins(found: Solution, limit: Any) -> Any:
+    """The latents, those that are still far off replaced by ones that are not; by nothing, where hardly any is left."""
     good = found.cost < limit
     stand_in = jnp.argsort(~good)[jnp.arange(len(good)) % jnp.maximum(good.sum(), 1)]
-    return jnp.where(good[:, None], found.z, jnp.where(good.any(), found.z[stand_in], otherwise[None]))
+    return jnp.where((good | (good.mean() < FEW))[:, None], found.z, found.z[stand_in])
 
 
 def _from_peak(problem: Problem, draw: Draw) -> Any:
@@ -144,6 +151,6 @@ def _each(problem: Problem, start: Any, draws: Draw, steps: int) -> Solution:
     return in_rounds(
         lambda z: jax.vmap(solved)(z, draws),
         lambda found: (found.cost > draws.limit).mean() > LOST,
-        lambda found: _with_stand_ins(found, draws.limit, draws.peak.z[0]),
+        lambda found, _: _with_stand_ins(found, draws.limit),
         jax.vmap(nearest)(start, draws),
     )

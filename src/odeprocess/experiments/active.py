@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from ..design import best, spread
 from ..model import Model
 from ..process import Process
 from ..series import Series
@@ -21,7 +22,7 @@ def query_curves(cell: Cell, folder: Path, queries: int, count: int) -> dict[str
     """Errors after 0 to `queries` queries on `count` fresh series, for each seed, asked actively and at random.
 
     Every series starts from its first point. The query goes to the grid time, not asked before, where the trajectories
-    of the draws spread widest.
+    of the draws spread widest: what `suggest(posterior, candidates, by="spread")` says, compiled as one loop.
     """
     series = cell.protocol.series(count, key=jr.key(4))
     found: dict[str, Any] = {"task": cell.task, "variant": cell.variant, "seeds": list(cell.seeds), "queries": queries}
@@ -51,8 +52,8 @@ def follow(process: Process, series: Series, key: Any, queries: int, active: boo
         belief = process.infer(Series(series.t, series.y, series.mask & known[:, None], series.static))
         noise = jr.normal(draw_key, (DRAWS, belief.loc.shape[0]), belief.loc.dtype)
         paths = jax.vmap(lambda eps: process.predict(belief.reparametrise(eps), series.t)[0].mean)(noise)
-        interest = paths.std(0).sum(-1) if active else jr.uniform(random_key, known.shape, series.t.dtype)
-        place = jnp.argmax(jnp.where(known, -jnp.inf, interest))
+        interest = spread(paths) if active else jr.uniform(random_key, known.shape, series.t.dtype)
+        place = best(interest, ~known)
         errors = ((paths[0] - series.y) ** 2).mean(), ((paths.mean(0) - series.y) ** 2).mean()
         return known.at[place].set(True), (*errors, place)
 

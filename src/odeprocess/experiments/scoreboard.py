@@ -76,11 +76,12 @@ def write_scoreboard(results: Path, to: Path) -> Path | None:
     verdicts = [verdict for verdict in verdicts if verdict != "–"]
     tally = ", ".join(f"{v} {verdicts.count(v)}" for v in ("won", "level", "tied", "lost"))
     series = sorted({row["series"] for row in record["rows"] if "series" in row})
-    seeds = max(row["seeds"] for row in record["rows"])
+    seeds = sorted({row["seeds"] for row in record["rows"]})
+    runs = f"{seeds[0]} to {seeds[-1]} training runs" if len(seeds) > 1 else f"{seeds[0]} training run(s)"
     text = resources.files("odeprocess.experiments").joinpath("accuracy.md").read_text(encoding="utf-8")
     for name, value in {"TALLY": f"{tally} of {len(verdicts)}", "TABLES": sections}.items():
         text = text.replace(f"{{{name}}}", value)
-    text = text.replace("{SERIES}", " and ".join(map(str, series))).replace("{SEEDS}", str(seeds))
+    text = text.replace("{SERIES}", ", ".join(map(str, series))).replace("{RUNS}", runs)
     (to / "accuracy").mkdir(parents=True, exist_ok=True)
     _picture(scores, to / "accuracy" / "errors.png")
     path = to / "accuracy.md"

@@ -1,0 +1,80 @@
+"""From a click to the new picture: the playground's server on one core.
+
+The process is pinned to one core. It makes a page in a document of Bokeh's, as the server does for a visitor, and clicks: each
+time is that from the gesture to the last byte of the messages that change the picture. Writes `results/play.json`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+
+RESULTS = Path(__file__).parent.parent / "results" / "play.json"
+CLICKS, WARM_UP = 100, 5
+MOST = 25  # observations before all are cleared
+LIMIT = 0.1  # seconds
+CASES = (("Sines", ()), ("Sines", ("Neural process",)), ("Predators and prey", ()))
+
+
+def clicked(gallery, title: str, beside: tuple[str, ...]) -> tuple[list[float], list[int]]:
+    """Seconds of each click on one exhibit, and the bytes that were sent."""
+    from bokeh.document import Document
+    from bokeh.document.events import DocumentPatchedEvent
+    from bokeh.protocol import Protocol
+    from panel.io.state import set_curdoc
+
+    from odeprocess.playground.page import Page
+
+    document, sent, seconds, sizes = Document(), [], [], []
+    with set_curdoc(document):
+        page = Page(gallery)
+        page.template().server_doc(document)
+        page.controls.model.value = title
+        page.controls.beside.value = list(beside)
+        document.callbacks.on_change(sent.append)
+        for i in range(CLICKS + WARM_UP):
+            if i % MOST == 0:
+                page.session.observations.clear()
+            sent.clear()
+            began = time.perf_counter()
+            click = {"kind": ["add"], "channel": [0], "place": [-1], "t": [(0.618 * i) % 1.0], "y": [0.5], "serial": [i]}
+            page.gestures.data = click
+            message = Protocol().create("PATCH-DOC", [event for event in sent if isinstance(event, DocumentPatchedEvent)])
+            size = len(message.content_json) + sum(len(buffer.to_bytes()) for buffer in message.buffers)
+            seconds.append(time.perf_counter() - began)
+            sizes.append(size)
+    assert len(page.session.observations) > 0
+    return seconds[WARM_UP:], sizes[WARM_UP:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    out = parser.parse_args().out
+    os.sched_setaffinity(0, {0})
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    from odeprocess.playground import Gallery, gather, starters
+    from odeprocess.playground.outlook import warm_up
+
+    root, rows = starters.cache(), []
+    gallery = Gallery(gather([starters.train(name, root) for name in ("sines", "predator-prey")]))
+    for exhibit in gallery.exhibits.values():
+        warm_up(exhibit)
+    for title, beside in CASES:
+        seconds, sizes = clicked(gallery, title, beside)
+        median, slow = statistics.median(seconds), sorted(seconds)[int(0.95 * len(seconds))]
+        row = {"exhibit": title, "models": 1 + len(beside), "clicks": CLICKS, "median_s": median, "p95_s": slow}
+        rows.append({**row, "bytes": statistics.median(sizes)})
+        print(f"{title}, {1 + len(beside)} model(s): median {1e3 * median:.0f} ms, 95 % within {1e3 * slow:.0f} ms")
+    machine = {"cores": 1, "machine": platform.machine(), "python": platform.python_version()}
+    out.write_text(json.dumps({"benchmark": "play", "limit_s": LIMIT, **machine, "rows": rows}, indent=2) + "\n")
+    worst = max(row["median_s"] for row in rows)
+    sys.exit(0 if worst < LIMIT else f"The median of a click is {1e3 * worst:.0f} ms; expected less than {1e3 * LIMIT:.0f} ms.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""An exhibit: a model with what a page needs to know of it, in the units of its user."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..forecaster import CARD
+from ..model import Model
+from ..tables.covariates import Covariate
+from ..tables.layout import Layout
+from ..tables.transforms import Transform
+
+NOTES = "playground"  # where `Model.info` keeps what a page should say of a model
+KINDS = {"none": "Neural process", "first": "Neural ODE process", "second": "Second-order neural ODE process"}
+MOST_CHANNELS = 4
+MARGIN = 0.03  # of the span of times, shown on both sides
+SPREADS = 3.0  # standard deviations of the training values that are shown
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Exhibit:
+    """A model on show.
+
+    Attributes:
+        name: what the page and the code call it.
+        model: the model.
+        folder: where it was read from; `None` if that is not known, and then no code can be saved.
+        title: a line about it.
+        about: what it was trained on, in a sentence or two.
+        time: what times are.
+        values: what the channels are.
+        span: the first and the last time of training.
+        ranges: lowest and highest value shown, for each channel.
+        transforms: between the user's values and the model's.
+        covariates: the static columns, for a model of a `Forecaster`.
+        static: what the covariates are.
+        beside: names and models to show beside it.
+    """
+
+    name: str
+    model: Model
+    folder: Path | None
+    title: str
+    about: str
+    time: str
+    values: tuple[str, ...]
+    span: tuple[float, float]
+    ranges: tuple[tuple[float, float], ...]
+    transforms: tuple[Transform, ...]
+    covariates: tuple[Covariate, ...] = ()
+    static: tuple[str, ...] = ()
+    beside: dict[str, "Exhibit"] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Exhibit":
+        """From a model folder, written by `Model.save` or `Forecaster.save`.
+
+        Raises:
+            ValueError: where a page cannot show it.
+        """
+        folder = Path(folder)
+        shown = cls.of(folder.resolve().name, Model.load(folder))
+        notes = shown.model.info.get(NOTES, {})
+        beside = {title: cls.load(folder / name) for title, name in notes.get("beside", {}).items()}
+        return dataclasses.replace(shown, folder=folder, beside=beside)
+
+    @classmethod
+    def of(cls, name: str, model: Model) -> "Exhibit":
+        """From a model that is at hand."""
+        notes = model.info.get(NOTES, {})
+        layout = Layout.from_json(model.info[CARD]["layout"]) if CARD in model.info else None
+        channels = model.spec.channels or 1
+        checks.require(
+            channels <= MOST_CHANNELS,
+            f"{name} is a model of {channels} channels; the playground shows {MOST_CHANNELS} at most.",
+        )
+        scaling, spec = model.scaling, model.spec
+        transforms = layout.transforms if layout else (Transform(),) * channels
+        start = (spec.t0 or 0.0) * scaling.t_scale + scaling.t_shift
+        stop = start + (spec.horizon or 1.0) * scaling.t_scale
+        ends = scaling.y_shift + SPREADS * scaling.y_scale * np.array([[-1.0], [1.0]])
+        seen = [each.inverse(ends[:, k]) for k, each in enumerate(transforms)]
+        columns = layout.columns if layout else None
+        own = {
+            "title": name,
+            "about": f"Your model {name}: {spec.variant}, {model.num_parameters} parameters.",
+            "time": columns.time if columns else "time",
+            "values": columns.values if columns else tuple(f"y{k + 1}" for k in range(channels)) if channels > 1 else ("y",),
+            "span": layout.horizon if layout else (start, stop),
+            "static": columns.static if columns else tuple(f"static {k + 1}" for k in range(spec.static_dim or 0)),
+            "ranges": [(float(low), float(high)) for low, high in seen],
+        }
+        said: dict[str, Any] = {**own, **{k: v for k, v in notes.items() if k in own}}
+        lists = {
+            "values": tuple(said["values"]),
+            "static": tuple(said["static"]),
+            "span": tuple(said["span"]),
+            "ranges": tuple(map(tuple, said["ranges"])),
+        }
+        covariates = layout.covariates if layout else ()
+        return cls(name, model, None, **{**said, **lists}, transforms=transforms, covariates=covariates)
+
+    @property
+    def channels(self) -> int:
+        """How many channels there are."""
+        return len(self.values)
+
+    @property
+    def kind(self) -> str:
+        """What the model is, in words."""
+        return KINDS.get(self.model.spec.dynamics, self.model.spec.variant)
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """The times that are shown."""
+        low, high = self.span
+        return low - MARGIN * (high - low), high + MARGIN * (high - low)
+
+    @property
+    def usual(self) -> np.ndarray:
+        """Covariates of a series like those in training, `[k]`: about their means, and of categories the first."""
+        usual, place = np.array([float(f"{mean:.3g}") for mean in self.model.scaling.static_shift]), 0
+        for each in self.covariates:
+            if each.categories:
+                usual[place : place + each.width] = np.arange(each.width) == 0
+            place += each.width
+        return usual
+
+    def into_model(self, y: np.ndarray) -> np.ndarray:
+        """The model's values of the user's, `[..., channels]`."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.stack([each.forward(y[..., k]) for k, each in enumerate(self.transforms)], -1)
+
+    def from_model(self, x: np.ndarray) -> np.ndarray:
+        """The user's values of the model's, `[..., channels]`."""
+        return np.stack([each.inverse(x[..., k]) for k, each in enumerate(self.transforms)], -1)
+
+    def shaken(self, y: np.ndarray, by: np.ndarray) -> np.ndarray:
+        """Values with errors `by`, in standard deviations of the training data; what is positive stays so."""
+        return self.from_model(self.into_model(y) + by * self.model.scaling.y_scale)
+
+    def check(self, y: np.ndarray) -> None:
+        """Raises where a value is none that the model can have."""
+        for k, transform in enumerate(self.transforms):
+            if transform.name == "identity":
+                continue
+            bad = y[..., k] <= 0 if transform.name == "log" else y[..., k] < 0
+            if bad.any():
+                least = "above" if transform.name == "log" else "of at least"
+                raise ValueError(f"A value of {self.values[k]} is {y[..., k][bad][0]:g}; expected values {least} 0.")
+
+
+def gather(folders: list[Path]) -> dict[str, Exhibit]:
+    """Exhibits by the names they are chosen by; models of the same variables are shown beside each other."""
+    found: dict[str, Exhibit] = {}
+    for folder in folders:
+        exhibit = Exhibit.load(folder)
+        title = exhibit.title if exhibit.title not in found else str(folder)
+        found[title] = dataclasses.replace(exhibit, title=title)
+    return {
+        title: dataclasses.replace(each, beside={**each.beside, **{k: x for k, x in found.items() if _comparable(each, x)}})
+        for title, each in found.items()
+    }
+
+
+def _comparable(one: Exhibit, other: Exhibit) -> bool:
+    if one is other:
+        return False
+    same = (one.values, one.covariates, one.transforms) == (other.values, other.covariates, other.transforms)
+    widths = len(one.model.scaling.static_scale) == len(other.model.scaling.static_scale)
+    return same and widths and max(one.span[0], other.span[0]) < min(one.span[1], other.span[1])
