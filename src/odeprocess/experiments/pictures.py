@@ -81,6 +81,8 @@ def unit_text(unit: float) -> str:
 
 def curves(runs: Runs, names: dict[str, str]) -> Any:
     """A panel for each task with all its variants."""
+    if not any(variant in names for _, variant in runs.record["runs"].values()):
+        raise KeyError(f"There are no runs of {', '.join(names)}.")
     tasks = list(dict.fromkeys(task for task, _ in runs.record["runs"].values()))
     figure, axes = plt.subplots(1, len(tasks), figsize=(max(4.2, 3.1 * len(tasks)), 3.0), layout="constrained", squeeze=False)
     for ax, task in zip(axes[0], tasks, strict=True):
