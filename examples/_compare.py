@@ -164,6 +164,7 @@ def draw_forecasts(panels: Sequence[Panel], time: str, labels: dict[str, str], w
         ax.spines[["top", "right"]].set_visible(False)
         if i % wide == 0 or panel.variable != panels[i - 1].variable:
             ax.set_ylabel(labels[panel.variable])
+        ax.locator_params(axis="x", nbins=6, steps=[1, 2, 5, 10])
         if i + wide >= len(panels):
             ax.set_xlabel(labels[time])
             ax.tick_params(labelbottom=True)
@@ -175,7 +176,12 @@ def draw_forecasts(panels: Sequence[Panel], time: str, labels: dict[str, str], w
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a picture that is small enough for a page."""
+    """Writes a picture that is small enough for a page: a palette of colours is enough for lines and bands."""
+    from PIL import Image
+
     figure.savefig(path, dpi=110)
     plt.close(figure)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(128)
+    small.save(path, optimize=True)
     print(f"Wrote {path}")

@@ -35,7 +35,7 @@ def draw(forecaster: odp.Forecaster, baseline: GaussianBaseline, test: Any, run:
     """A letter of each kind: the whole stroke, ten points of it, and what both make of them."""
     chosen = test[test["id"].isin(test.groupby("kind")["id"].first())]
     given = chosen.groupby("id").sample(CONTEXT, random_state=4).sort_values(["id", "t"])
-    figure, axes = plt.subplots(2, len(LETTERS), figsize=(11, 4.2), layout="constrained")
+    figure, axes = plt.subplots(2, len(LETTERS), figsize=(11, 3.8), sharex="col", sharey="col", layout="constrained")
     for column, (name, rows) in enumerate(chosen.groupby("id", sort=False)):
         points = given[given["id"] == name]
         times = np.linspace(rows["t"].min(), rows["t"].max(), 120)
