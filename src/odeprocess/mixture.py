@@ -38,9 +38,10 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mix
         """Expected under each posterior, `[series, parts]`."""
 
         def part(mean, chol):
-            off = solve_triangular(chol, (x - mean[None]).T, lower=True)
-            wide = jnp.einsum("ij,nij->n", solve_triangular(chol.T, solve_triangular(chol, eye, lower=True)), covariance)
-            return -0.5 * ((off**2).sum(0) + wide) - jnp.log(jnp.diagonal(chol)).sum()
+            inverse = solve_triangular(chol, eye, lower=True)  # once a part: a product is many times faster than a solve
+            off = (x - mean[None]) @ inverse.T
+            wide = jnp.einsum("ij,nij->n", inverse.T @ inverse, covariance)
+            return -0.5 * ((off**2).sum(1) + wide) - jnp.log(jnp.diagonal(chol)).sum()
 
         return log_weights[None] + jax.vmap(part, out_axes=1)(means, chols)
 
@@ -48,8 +49,8 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mix
         belongs = jax.nn.softmax(log_densities(*mixture), 1)
         counts = belongs.sum(0)
         means = belongs.T @ x / jnp.maximum(counts, 1e-6)[:, None]
-        off = x[:, None] - means[None]
-        own = jnp.einsum("nk,nki,nkj->kij", belongs, off, off) + jnp.einsum("nk,nij->kij", belongs, covariance)
+        scatter = jax.vmap(lambda share, mean: ((x - mean[None]) * share[:, None]).T @ (x - mean[None]), (1, 0))(belongs, means)
+        own = scatter + jnp.einsum("nk,nij->kij", belongs, covariance)
         typical = own[1:].sum(0) / jnp.maximum(counts[1:].sum(), 1.0)
         shapes = (own + LEANING * typical[None]) / (counts + LEANING)[:, None, None] + RIDGE * eye[None]
         # The first part is all series' and keeps its place; none ever counts for less than one series in all.
