@@ -88,7 +88,8 @@ def test_refined_draws_have_the_exact_posterior_of_a_mixture(linear_model):
         for shift, size in zip(shifts, (1.0, 0.5, 0.7), strict=True)
     ]
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *parts)
-    mixed = dataclasses.replace(p, mixture=Mixture(jnp.log(jnp.asarray(shares, jnp.float32)), stacked))
+    absolute = Mixture(jnp.log(jnp.asarray(shares, jnp.float32)), stacked)
+    mixed = dataclasses.replace(p, prior=Prior.standard(p.z_dim, 1), mixture=absolute)
     found = [exact(p, q, jnp.asarray(T), Y, jnp.asarray(STATIC), jnp.asarray(AT)) for q in parts]
     means, stds, densities = (np.asarray(x) for x in zip(*found, strict=True))
     weights = shares * np.exp(densities - densities.max())
@@ -109,7 +110,7 @@ def test_a_mixture_finds_the_shape_that_one_normal_distribution_cannot():
     centre = ring.mean(0)
     prior = Prior(centre, jnp.zeros((2, 0)), jnp.linalg.cholesky(jnp.cov(ring.T)))
     roots = jnp.broadcast_to(100.0 * jnp.eye(2), (400, 2, 2))
-    mixture = fitted(prior, ring[:300], roots[:300], jnp.zeros((300, 0)), Mixture.parts_for(300))
+    mixture = fitted(prior, ring[:300], roots[:300], jnp.zeros((300, 0)), Mixture.parts_for(300)).within(prior)
 
     def log_density(mixture):
         def part(log_weight, prior):
@@ -122,6 +123,25 @@ def test_a_mixture_finds_the_shape_that_one_normal_distribution_cannot():
     weights = jnp.exp(mixture.log_weights)
     np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-5)
     np.testing.assert_allclose(weights @ mixture.parts.loc, centre, atol=0.05)
+
+
+def test_draws_of_a_divided_prior_keep_close_to_series_that_were_seen():
+    """Latents in two far clusters of four each: eight draws are all near one of them, and stand for them all."""
+    rng = np.random.default_rng(0)
+    latents = jnp.asarray(np.repeat([[-3.0, 0.0], [3.0, 1.0]], 4, 0) + 0.5 * rng.normal(size=(8, 2)), jnp.float32)
+    prior = Prior(latents.mean(0), jnp.zeros((2, 0)), jnp.linalg.cholesky(jnp.cov(latents.T)))
+    roots = jnp.broadcast_to(100.0 * jnp.eye(2), (8, 2, 2))
+    mixture = fitted(prior, latents, roots, jnp.zeros((8, 0)), 1).within(prior)
+    whole = jax.tree.map(lambda x: x[0], mixture.parts)
+
+    def draw(place):
+        return whole.colour(mixture.whitened(jnp.asarray(0), place, jr.normal(jr.key(place), (2,))), jnp.zeros(0))
+
+    draws = jnp.stack([draw(jnp.asarray(i)) for i in range(8)])
+    gaps = jnp.abs(draws[:, None] - latents[None]).max(-1).min(1)
+    assert gaps.max() < 3 * 0.3 * 3, "no draw is further than the blur takes it"
+    assert gaps.mean() < 1.0 < jnp.abs(prior.chol[0, 0]) / 2
+    np.testing.assert_allclose(draws.mean(0), latents.mean(0), atol=1.0)
 
 
 def test_an_update_of_a_refined_posterior_is_the_refined_posterior_of_everything(linear_model):

@@ -20,7 +20,7 @@ LEVEL = 0.9
 COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations that are tried
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
 FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
-LEANING = 5.0  # series: a bin with as many counts as much as its neighbours
+LEANING = 8.0  # series: a bin with as many counts as much as its neighbours, and all together as much as no correction
 LEAST, MOST = 0.2, 10.0
 
 
@@ -56,7 +56,7 @@ class Misses(NamedTuple):
     Attributes:
         counts: observations that were given.
         places: where the asked times lie.
-        sizes: how far off, as a multiple of half the 90 % interval.
+        sizes: how far off the mean, as a multiple of the distance to that end of the 90 % interval.
         series: which series each is about: values of one series are no independent evidence.
         horizon: the span of the series' times.
         misfit: what whole series told of their noise, with which all this was found out.
@@ -111,9 +111,12 @@ class Calibration:
         rows, columns = nearest_count(counts), _column(places.gaps / horizon)
         factors = np.empty((len(COUNTS), 2, len(GAPS)))
         for side in (0, 1):
-            last = _conformal(misses, series)
+            last = _leaning(misses, series, 1.0)
             for i in range(len(COUNTS)):
                 here = (rows == i) & (places.beyond == bool(side))
+                if i == 0 and not (rows == 0).any():  # not tried: a belief that needs no correction
+                    factors[i, side] = 1.0
+                    continue
                 last = _leaning(misses[here], series[here], last)
                 for j in range(len(GAPS)):
                     bin_ = here & (columns == j)

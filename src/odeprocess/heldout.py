@@ -12,6 +12,7 @@ from .posterior import Posterior
 from .scaling import series_origins
 from .series import Series
 
+LEAST_HALF = 0.05  # of an interval, on either side of the mean
 MANY, FEW = 20, 16  # given so many observations posteriors take long, and a few series say enough
 
 
@@ -23,7 +24,9 @@ def misses_on(model: Any, series: Series, *, refined: bool, key: Any, draws: int
     bare = Calibration.none(horizon, ask.misfit(series) if refined else None)
     ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"refined": bare}))
     rng, evidence = np.random.default_rng(0), []
-    for count in COUNTS[observed.sum(-1).max() > COUNTS]:
+    # Before any observation the belief is what all training series showed: fewer series cannot correct that.
+    tried = COUNTS[1:] if refined and model.process.mixture is not None else COUNTS
+    for count in tried[observed.sum(-1).max() > tried]:
         some = series[: FEW if count > MANY else len(series)]
         for order in (rng.random(some.t.shape), np.asarray(some.t)):  # anywhere, and from the beginning
             evidence.append((count, *ask.misses(some, order, count)))
@@ -64,8 +67,11 @@ class Questions:
         index = np.argsort(~given, 1, kind="stable")[:, :count]
         seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
         posterior = self.posterior(series, np.take_along_axis(t, index, 1), seen)
-        low, high = (posterior.refine() if self.refined else posterior).interval(t)
-        miss = np.abs(y - (low + high) / 2) / ((high - low) / 2)
+        posterior = posterior.refine() if self.refined else posterior
+        (low, high), mean = posterior.interval(t), posterior.mean(t)
+        # Spread is corrected around the mean, which in a skewed belief is not in the middle of the interval.
+        half = np.maximum(np.where(y < mean, mean - low, high - mean), LEAST_HALF * (high - low))
+        miss = np.abs(y - mean) / half
         gaps, beyond = (np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given))
         chosen = (~given & observed)[..., None] & np.isfinite(miss)
         who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)

@@ -12,15 +12,17 @@ import jax.numpy as jnp
 import jax.random as jr
 from jax.scipy.linalg import solve_triangular
 
-from .process.latent import Mixture, Prior
+from .process.latent import MEMBERS, Mixture, Prior
 
 STEPS = 60
 LEANING = 2.0  # series: a part with as many leans on the others for half of its shape
+MOST_CONSIDERED = 1000  # series from which members of the parts are chosen
+BLUR = 0.3  # of the members
 RIDGE = 1e-4  # the least variance, that of the whole being one
 
 
 def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mixture:
-    """The mixture of `parts` that posteriors of series make together.
+    """The mixture of `parts` that posteriors of series make together, in the coordinates in which `prior` is standard.
 
     Arguments:
         prior: the one normal distribution of them all.
@@ -63,9 +65,26 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mix
     chols = jnp.broadcast_to(narrow, (parts, *eye.shape)).at[0].set(eye)
     start = (jnp.full(parts, -math.log(parts), x.dtype), means, chols)
     (log_weights, means, chols), _ = jax.lax.scan(step, start, None, length=STEPS)
-    place = jax.vmap(lambda mean: prior.loc + prior.chol @ mean)(means)
-    slope = jnp.broadcast_to(prior.slope, (parts, *prior.slope.shape))
-    return Mixture(log_weights, Prior(place, slope, prior.chol @ chols))
+    belongs = jax.nn.softmax(log_densities(log_weights, means, chols), 1).at[:, 0].set(1.0)
+    some = slice(None, None, max(1, len(x) // MOST_CONSIDERED))
+    members = jax.lax.map(lambda part: _standing_for(x[some], *part), (means, chols, belongs[some].T))
+    slope = jnp.zeros((parts, *prior.slope.shape), x.dtype)
+    return Mixture(log_weights, Prior(means, slope, chols), members, jnp.asarray(BLUR, x.dtype))
+
+
+def _standing_for(x: Any, mean: Any, chol: Any, shares: Any) -> Any:
+    """Some of `x`, whitened, in an order in which the first few of them stand for all, by their `shares`: kernel herding."""
+    x = solve_triangular(chol, (x - mean[None]).T, lower=True).T
+    apart = (x**2).sum(1)[:, None] + (x**2).sum(1)[None] - 2.0 * x @ x.T
+    kernel = jnp.exp(-0.5 * apart / x.shape[1])
+    wanted = kernel @ (shares / shares.sum())
+
+    def one(so_far, number):
+        lacking = jnp.where(shares > 1e-3, wanted - so_far / (number + 1.0), -jnp.inf)
+        chosen = jnp.argmax(lacking)
+        return so_far + kernel[chosen], x[chosen]
+
+    return jax.lax.scan(one, jnp.zeros_like(wanted), jnp.arange(MEMBERS, dtype=x.dtype))[1]
 
 
 def _apart(x: Any, count: int) -> Any:

@@ -29,6 +29,7 @@ from .series import Series
 LOST = 0.05  # the share of draws that may be far from a solution
 FEW = 0.2  # the share of draws that others may be replaced by
 HEDGE, DOUBT = 0.05, 0.25
+MANY = 32  # observations that leave so little open that the guess from a peak is nearly right: one double step is enough
 SHARED_STEPS = 3  # with the derivative at the mode
 GOLDEN = 0.5 * (5**0.5 - 1)  # whose multiples fill the unit interval evenly, however many there are
 
@@ -90,29 +91,34 @@ def refined_draws(
     problem = Problem.of(process, jax.tree.map(lambda x: x[0], mixture.parts), series, belief.loc, extent)
     y, count = jnp.where(series.mask, series.y, 0.0), series.mask.sum(dtype=belief.loc.dtype)
     found = peaks(problem, mixture, y, jnp.concatenate([belief.loc[None], start]), steps, misfit)
-    chance, shares = jr.uniform(jr.fold_in(key, 2**31 - 1), (), y.dtype), jnp.cumsum(_shares(found.log_weight))
+    chance = jr.uniform(jr.fold_in(key, 2**31 - 1), (), y.dtype)
+    shares = jnp.cumsum(_shares(found.log_weight, mixture.log_weights))
+    parts = jnp.searchsorted(shares, (chance + GOLDEN * jnp.arange(n).astype(y.dtype)) % 1.0).clip(0, len(mixture) - 1)
+    places = jnp.cumsum(parts[:, None] == jnp.arange(len(mixture))[None], 0)[jnp.arange(n), parts] - 1
 
-    def draw(i):
+    def draw(part, place):
         # Draws come in pairs with opposite noise, so that their mean is that of the posterior, wherever it is symmetric.
-        pair, sign = i // 2, 1.0 - 2.0 * (i % 2).astype(y.dtype)
-        data_key, centre_key, factor_key = jr.split(jr.fold_in(key, pair), 3)
-        eps, centre = sign * jr.normal(data_key, y.shape, y.dtype), sign * jr.normal(centre_key, belief.loc.shape, y.dtype)
-        part = jnp.searchsorted(shares, (chance + GOLDEN * pair.astype(y.dtype)) % 1.0).clip(0, len(mixture) - 1)
+        pair, sign = place // 2, 1.0 - 2.0 * (place % 2).astype(y.dtype)
+        data_key, centre_key, factor_key = jr.split(jr.fold_in(jr.fold_in(key, part), pair), 3)
+        eps = sign * jr.normal(data_key, y.shape, y.dtype)
+        centre = mixture.whitened(part, place, sign * jr.normal(centre_key, belief.loc.shape, y.dtype))
         peak = jax.tree.map(lambda x: x[part], found)
         normal = jr.normal(factor_key, (), y.dtype)
         factor = jnp.ones_like(normal) if misfit is None else misfit.draws(peak.misfit + peak.strain, count, normal)
         std = problem.std * factor
         return Draw(y + std * eps, std, centre, peak, enough(peak.misfit / factor**2 + peak.strain, count)), factor
 
-    draws, factors = jax.vmap(draw)(jnp.arange(n))
+    draws, factors = jax.vmap(draw)(parts, places)
     best = jnp.argmax(found.log_weight)
+    steps = 1 if y.shape[0] >= MANY else steps
     z = _with_stand_ins(_each(problem, start, draws, steps), draws.limit)
     return Ensemble(z, factors), found.misfit[best] + found.strain[best]
 
 
-def _shares(log_weight: Any) -> Any:
+def _shares(log_weight: Any, before: Any) -> Any:
     """The parts' probabilities; how well observations fit a part is known roughly, so a few draws go by a part of it."""
-    return (1.0 - HEDGE) * jax.nn.softmax(log_weight) + HEDGE * jax.nn.softmax(DOUBT * log_weight)
+    doubtful = before + DOUBT * (log_weight - before)
+    return (1.0 - HEDGE) * jax.nn.softmax(log_weight) + HEDGE * jax.nn.softmax(doubtful)
 
 
 def _with_stand_ins(found: Solution, limit: Any) -> Any:

@@ -29,7 +29,7 @@ class Process(eqx.Module):
     l_dim: int = eqx.field(static=True)
     z_dim: int = eqx.field(static=True)
     prior: Prior | None = None
-    mixture: Mixture | None = None
+    mixture: Mixture | None = None  # of which the prior is made, in the coordinates in which that is standard
 
     def infer(self, series: Series) -> Normal:
         """The belief over z given the unmasked observations of `series`."""
@@ -48,10 +48,8 @@ class Process(eqx.Module):
 
     def before(self, static: Float[Array, " k"], channels: int) -> Mixture:
         """The belief before any observation: the learned one, or the encoder's answer to an empty context."""
-        if self.mixture is not None:
-            return self.mixture
         if self.prior is not None:
-            return Mixture.of(self.prior)
+            return Mixture.of(self.prior) if self.mixture is None else self.mixture.within(self.prior)
         nothing = jnp.zeros((1, channels), static.dtype)
         empty = self.infer(Series(jnp.zeros(1, static.dtype), nothing, nothing > 0, static))
         slope = jnp.zeros((empty.loc.shape[0], static.shape[0]), static.dtype)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..distributions import Normal
 from ..series import Series
@@ -17,6 +17,7 @@ from .encoder import AbstractEncoder, Summary, summarise
 from .nets import Linear
 
 SERIES_A_PART, MOST_PARTS = 25, 16  # of a mixture
+MEMBERS = 32  # of each part
 START = -2.0  # what the sigmoid of σ begins at
 
 
@@ -90,16 +91,41 @@ class Mixture(eqx.Module):
     """What is believed of the latents, in more detail: one of several normal distributions, each with a probability.
 
     The latents of curves rarely fill one normal distribution: those of a sine's amplitude and phase lie on a bent sheet.
+
+    Attributes:
+        log_weights: of the probabilities.
+        parts: the distributions, stacked.
+        members: whitened latents of series that belong to each part, the first few of which stand for all.
+        blur: how far draws stray from members: not at all (0) to as if there were none (1).
     """
 
     log_weights: Float[Array, " k"]
-    parts: Prior  # stacked
+    parts: Prior
+    members: Float[Array, "k m z"] | None = None
+    blur: Float[Array, ""] | None = None
 
     @classmethod
     def of(cls, prior: Prior, count: int = 1) -> "Mixture":
         """As many copies of one distribution."""
         parts = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), prior)
         return cls(jnp.full(count, -math.log(count), prior.loc.dtype), parts)
+
+    def within(self, prior: Prior) -> "Mixture":
+        """The mixture that this one is in the coordinates in which `prior` is standard."""
+        loc = jax.vmap(prior.chol.__matmul__)(self.parts.loc) + prior.loc[None]
+        slope = jax.vmap(prior.chol.__matmul__)(self.parts.slope) + prior.slope[None]
+        return Mixture(self.log_weights, Prior(loc, slope, prior.chol[None] @ self.parts.chol), self.members, self.blur)
+
+    def with_members(self) -> "Mixture":
+        """The same with room for members, of which draws take no notice until they are known."""
+        shape = (len(self), MEMBERS, self.parts.loc.shape[-1])
+        return Mixture(self.log_weights, self.parts, jnp.zeros(shape, self.parts.loc.dtype), jnp.ones_like(self.log_weights[0]))
+
+    def whitened(self, part: Int[Array, ""], place: Int[Array, ""], noise: Float[Array, " z"]) -> Float[Array, " z"]:
+        """The draw of a part, whitened, that comes at this place among its draws; `noise` is standard normal."""
+        if self.members is None or self.blur is None:
+            return noise
+        return jnp.sqrt(1.0 - self.blur**2) * self.members[part, place % self.members.shape[1]] + self.blur * noise
 
     def __len__(self) -> int:
         return self.log_weights.shape[0]

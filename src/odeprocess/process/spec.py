@@ -192,8 +192,7 @@ class Spec:
             decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
         inference = Inference(encoder, head, first, counted=free)
         prior = Prior.standard(self.z_dim, static_dim) if self.prior == "learned" else None
-        components = self.components or 1
-        mixture = Mixture.of(prior, components) if prior is not None and components > 1 else None
+        mixture = None if prior is None else Mixture.of(prior, self.components or 1).with_members()
         process = Process(inference, flow, decoder, likelihood, self.l_dim, self.z_dim, prior, mixture)
         return widened(process) if self.start == "wide" else process
 
