@@ -1,0 +1,226 @@
+// The steps of a grid for TILE trajectories at a time, and back: one block, weights and activations in shared memory.
+//
+// Set by cuda.py when it compiles this: STATE, WIDTH, OUT, SKIP (0 or 1), TILE, STAGES, and the tableau as NODES and ROWS,
+// whose last row holds the weights. Names are those of `Layers`.
+//
+// Products. A warp makes a patch of rows (trajectories) × columns (neurons); a lane a few of each, in registers. Rows of
+// shared memory are an odd number of float4 apart, so that the eight rows which a warp reads at once lie in different banks.
+// Biases are columns of the weights, next to activations that are always 1; padding is zero on either side.
+//
+// Owners. The thread that computes an output of a trajectory also keeps the state behind it (with second order two:
+// position and velocity), in registers. SPLIT lanes share one product there.
+//
+// Every sum has a fixed order and no atomics are used: the same inputs give the same bits.
+
+constexpr int up(int n, int to) { return (n + to - 1) / to * to; }
+constexpr int apart(int n) { return up(n, 4) / 4 % 2 ? up(n, 4) : up(n, 4) + 4; }
+constexpr int power(int n) { return n < 2 ? 1 : 2 * power(n / 2); }  // the largest power of two up to n
+constexpr int least(int a, int b) { return a < b ? a : b; }
+
+constexpr int X = up(STATE + 1, 4), Y = up(WIDTH + 1, 4), V = up(OUT, 4);  // blocks of a row: inputs, hidden, outputs
+constexpr int TALL = up(WIDTH, 4), LAST = Y + SKIP * X, BACK = Y + SKIP * V;
+constexpr int PLACE = apart(2 * Y + X);     // a row of activations: first hidden layer, second, inputs
+constexpr int GRADIENT = apart(2 * Y + V);  // a row of cotangents: second hidden layer, first, outputs
+constexpr int NEURONS = WIDTH | 1;          // a row of offsets
+
+// Cotangents of the weights: 4 × 4 of them are a square, and a thread has SQUARES of those in registers.
+constexpr int SQUARES_1 = TALL / 4 * (X / 4), SQUARES_2 = TALL / 4 * (Y / 4), SQUARES_3 = V / 4 * (LAST / 4);
+constexpr int ALL_SQUARES = SQUARES_1 + SQUARES_2 + SQUARES_3;
+constexpr int SQUARES = up(ALL_SQUARES, 512) / 512;
+constexpr int THREADS = up(up(ALL_SQUARES, SQUARES) / SQUARES, 32), WARPS = THREADS / 32;
+
+constexpr int KINDS = STATE / OUT;
+constexpr int HAS = OUT * TILE <= THREADS ? 1 : 2 * power((OUT * TILE - 1) / THREADS);  // trajectories of an owner
+constexpr int OWNERS = OUT * TILE / HAS;
+constexpr int SPLIT = least(8, power(THREADS / OWNERS));
+
+constexpr int FIRST = TALL * apart(X), SECOND = TALL * apart(Y), THIRD = V * apart(LAST);
+constexpr int FIRST_BACK = up(STATE, 4) * apart(BACK), THIRD_BACK = TALL * apart(V);
+constexpr int COLUMNS = WIDTH + 1 + SKIP * (STATE + 1);  // of `last`
+constexpr int NUMBERS = WIDTH * (STATE + 1) + WIDTH * (WIDTH + 1) + OUT * COLUMNS;
+constexpr int FORWARD_FLOATS = FIRST + SECOND + THIRD + TILE * (PLACE + NEURONS);
+constexpr int BACKWARD_FLOATS = FIRST + 2 * SECOND + THIRD_BACK + FIRST_BACK + TILE * (STAGES * (PLACE + GRADIENT) + NEURONS);
+
+__constant__ float nodes[STAGES] = NODES;
+__constant__ float tableau[2 * STAGES + 1][STAGES] = ROWS;  // zero beyond the weights
+
+// The inputs. Blocks of a group take its tiles in turn.
+struct Batch {
+  const float *first, *second, *last, *offset, *skip_offset, *start;
+  int batch, count, blocks;
+  float t0, step;
+  __device__ Batch of_group() const {
+    const long group = blockIdx.x / blocks, before = group * batch;
+    return {first + group * WIDTH * (STATE + 1), second + group * WIDTH * (WIDTH + 1), last + group * OUT * COLUMNS,
+            offset + before * WIDTH, skip_offset + before * SKIP * OUT, start + before * STATE, batch, count, blocks, t0, step};
+  }
+};
+
+// x·P(x²)/Q(x²), our fit: within 3e-7 of tanh, relatively, for every x. One division, by its fast approximation.
+__device__ __forceinline__ float tanh_of(float x) {
+  x = fminf(fmaxf(x, -9.1f), 9.1f);
+  const float u = x * x;
+  float p = fmaf(1.317757192254021e-08f, u, 2.0481225874391384e-05f);
+  p = fmaf(fmaf(fmaf(p, u, 3.4878135193139315e-03f), u, 0.13374477624893188f), u, 1.0f);
+  float q = fmaf(7.704067002123338e-07f, u, 3.27292422298342e-04f);
+  q = fmaf(fmaf(fmaf(q, u, 2.584739774465561e-02f), u, 0.46707791090011597f), u, 1.0f);
+  return __fdividef(x * p, q);
+}
+
+__device__ __forceinline__ float4 four(const float* from) { return *reinterpret_cast<const float4*>(from); }
+
+__device__ __forceinline__ float dot(float4 a, float4 b, float sum) {
+  return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
+}
+
+// Columns of a matrix to shared memory, by rows or (with `across` 1) transposed.
+__device__ void copy(float* to, int down, int across, const float* matrix, int height, int width, int from, int columns) {
+  for (int i = threadIdx.x; i < height * columns; i += THREADS)
+    to[i / columns * down + i % columns * across] = matrix[i / columns * width + from + i % columns];
+}
+
+// each(row, column, sum) for every product of a row of `input` with one of the WIDTH rows of `weight`.
+template <int LENGTH, int PITCH, int WIDE, int HIGH, class Each>
+__device__ __forceinline__ void product(const float* weight, const float* input, int pitch, int height, Each each) {
+  constexpr int LOW = least(8, TILE), ACROSS = 32 / LOW, GROUPS = (WIDTH + WIDE - 1) / WIDE;
+  constexpr int PATCHES = (GROUPS + ACROSS - 1) / ACROSS;
+  const int lane = threadIdx.x % 32;
+  for (int patch = threadIdx.x / 32; patch < PATCHES * (height / (LOW * HIGH)); patch += WARPS) {
+    const int column = patch % PATCHES * ACROSS + lane / LOW, row = patch / PATCHES * LOW * HIGH + lane % LOW;
+    if (column >= GROUPS) continue;
+    const float *w = weight + column * PITCH, *x = input + row * pitch;
+    float sum[WIDE][HIGH] = {};
+#pragma unroll
+    for (int k = 0; k < LENGTH; k += 4) {
+      float4 left[WIDE], right[HIGH];
+#pragma unroll
+      for (int i = 0; i < WIDE; ++i) left[i] = four(w + i * GROUPS * PITCH + k);
+#pragma unroll
+      for (int j = 0; j < HIGH; ++j) right[j] = four(x + j * LOW * pitch + k);
+#pragma unroll
+      for (int i = 0; i < WIDE; ++i)
+#pragma unroll
+        for (int j = 0; j < HIGH; ++j) sum[i][j] = dot(left[i], right[j], sum[i][j]);
+    }
+#pragma unroll
+    for (int i = 0; i < WIDE; ++i)
+#pragma unroll
+      for (int j = 0; j < HIGH; ++j)
+        if (column + i * GROUPS < WIDTH) each(row + j * LOW, column + i * GROUPS, sum[i][j]);
+  }
+}
+
+struct Owner {
+  int out, part, rows[HAS];
+  bool there;
+  __device__ Owner() {
+    const int owner = threadIdx.x / SPLIT;
+    there = owner < OWNERS;
+    out = there ? owner % OUT : 0, part = threadIdx.x % SPLIT;
+#pragma unroll
+    for (int h = 0; h < HAS; ++h) rows[h] = (there ? owner / OUT : 0) + h * (TILE / HAS);
+  }
+  // A row of `weight` times those rows of `input` that are the owner's; all lanes that share it get the sums.
+  template <int LENGTH>
+  __device__ __forceinline__ void dots(const float* weight, const float* input, int pitch, float (&sum)[HAS]) const {
+#pragma unroll
+    for (int h = 0; h < HAS; ++h) sum[h] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < LENGTH; i += 4 * SPLIT) {
+      const int k = i + 4 * part;
+      if (k >= LENGTH) continue;
+      const float4 w = four(weight + k);
+#pragma unroll
+      for (int h = 0; h < HAS; ++h) sum[h] = dot(w, four(input + rows[h] * pitch + k), sum[h]);
+    }
+#pragma unroll
+    for (int h = 0; h < HAS; ++h)
+#pragma unroll
+      for (int m = 1; m < SPLIT; m *= 2) sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], m);
+  }
+};
+
+constexpr int FEW = TILE / least(8, TILE) < 4 ? TILE / least(8, TILE) : 4;  // rows of a lane, when there are TILE of them
+constexpr int TWO = TILE < 8 ? 1 : 2;
+constexpr int MANY = TILE < 8 ? 2 : 4;  // columns of a lane, when there are STAGES · TILE rows
+
+// The rows of activations: 1 behind each hidden layer. All of shared memory has been set to zero.
+__device__ void ones(float* places, int height) {
+  for (int r = threadIdx.x; r < height; r += THREADS) places[r * PLACE + WIDTH] = places[r * PLACE + Y + WIDTH] = 1.0f;
+}
+
+__device__ void offsets(float* to, const Batch& b, long begin) {
+  for (int i = threadIdx.x; i < TILE * WIDTH; i += THREADS)
+    to[i / WIDTH * NEURONS + i % WIDTH] = begin + i / WIDTH < b.batch ? b.offset[begin * WIDTH + i] : 0.0f;
+}
+
+// states[batch][count + 1][STATE] at the ends of the steps, slopes[batch][count · STAGES + 1][STATE] at every stage.
+__global__ void __launch_bounds__(THREADS, 1) march(Batch all, float* states, float* slopes) {
+  extern __shared__ float4 memory[];
+  float* first = reinterpret_cast<float*>(memory);
+  float *second = first + FIRST, *last = second + SECOND, *places = last + THIRD, *offset = places + TILE * PLACE;
+  for (int i = threadIdx.x; i < FORWARD_FLOATS; i += THREADS) first[i] = 0.0f;
+  __syncthreads();
+  const Batch b = all.of_group();
+  copy(first, apart(X), 1, b.first, WIDTH, STATE + 1, 0, STATE + 1);
+  copy(second, apart(Y), 1, b.second, WIDTH, WIDTH + 1, 0, WIDTH + 1);
+  copy(last, apart(LAST), 1, b.last, OUT, COLUMNS, 0, WIDTH + 1);
+  if (SKIP) copy(last + Y, apart(LAST), 1, b.last, OUT, COLUMNS, WIDTH + 1, STATE + 1);
+  ones(places, TILE);
+  const Owner me;
+  const long before = long(blockIdx.x / b.blocks) * b.batch;
+
+  for (long begin = long(blockIdx.x % b.blocks) * TILE; begin < b.batch; begin += long(b.blocks) * TILE) {
+    __syncthreads();
+    offsets(offset, b, begin);
+    float state[HAS][KINDS], ahead[STAGES][HAS][KINDS] = {}, shift[HAS];  // ahead: sums of slopes for the rows to come
+    bool mine[HAS];
+#pragma unroll
+    for (int h = 0; h < HAS; ++h) {
+      const long t = begin + me.rows[h];
+      mine[h] = me.there && me.part == 0 && t < b.batch;
+      shift[h] = SKIP && t < b.batch ? b.skip_offset[t * OUT + me.out] : 0.0f;
+#pragma unroll
+      for (int c = 0; c < KINDS; ++c) state[h][c] = t < b.batch ? b.start[t * STATE + c * OUT + me.out] : 0.0f;
+    }
+    for (int e = 0; e <= b.count * STAGES; ++e) {
+      const int s = e / STAGES, stage = e % STAGES;
+      float now[HAS][KINDS];
+#pragma unroll
+      for (int h = 0; h < HAS; ++h) {
+        float* x = places + me.rows[h] * PLACE + 2 * Y;
+#pragma unroll
+        for (int c = 0; c < KINDS; ++c) {
+          now[h][c] = fmaf(b.step, ahead[0][h][c], state[h][c]);
+          if (me.there && me.part == 0) x[c * OUT + me.out] = now[h][c];
+          if (stage == 0) state[h][c] = now[h][c];
+          if (stage == 0 && mine[h])
+            states[((before + begin + me.rows[h]) * (b.count + 1) + s) * STATE + c * OUT + me.out] = now[h][c];
+        }
+        if (me.there && me.part == 0 && me.out == 0) x[STATE] = fmaf(nodes[stage], b.step, fmaf(float(s), b.step, b.t0));
+      }
+      __syncthreads();
+      product<X, apart(X), TWO, FEW>(first, places + 2 * Y, PLACE, TILE, [=](int row, int n, float sum) {
+        places[row * PLACE + n] = tanh_of(sum + offset[row * NEURONS + n]);
+      });
+      __syncthreads();
+      product<Y, apart(Y), TWO, FEW>(second, places, PLACE, TILE,
+                                     [=](int row, int n, float sum) { places[row * PLACE + Y + n] = tanh_of(sum); });
+      __syncthreads();
+      float sum[HAS];
+      me.dots<LAST>(last + me.out * apart(LAST), places + Y, PLACE, sum);
+#pragma unroll
+      for (int h = 0; h < HAS; ++h)
+#pragma unroll
+        for (int c = 0; c < KINDS; ++c) {
+          const float slope = c == KINDS - 1 ? sum[h] + shift[h] : now[h][KINDS - 1];
+          if (mine[h])
+            slopes[((before + begin + me.rows[h]) * (b.count * STAGES + 1) + e) * STATE + c * OUT + me.out] = slope;
+#pragma unroll
+          for (int i = 0; i < STAGES; ++i)
+            ahead[i][h][c] = fmaf(tableau[stage + 1 + i][stage], slope, i + 1 < STAGES ? ahead[i + 1][h][c] : 0.0f);
+        }
+      if (SKIP) __syncthreads();  // the inputs were read
+    }
+  }
+}
