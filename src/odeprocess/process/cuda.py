@@ -145,7 +145,7 @@ def _library(network: Network, order: int, tile: int) -> str | None:
     """The name under which the kernels for these sizes are registered; they are compiled if the cache does not have them."""
     arch = "sm_" + _gpu().compute_capability.replace(".", "")
     sizes = source(network, order, tile)
-    texts = [sizes, arch, jax.lib.__version__, *(path.read_text() for path in sorted(SOURCES.iterdir()))]
+    texts = [sizes, arch, jax.__version__, *(path.read_text() for path in sorted(SOURCES.iterdir()))]
     name = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
     place = Path(os.environ.get("ODEPROCESS_CACHE") or Path.home() / ".cache" / "odeprocess") / "kernels" / f"{name}.so"
     if not place.exists():

@@ -7,12 +7,14 @@ recomputed and nothing stored but the states and slopes that `march` returns; `p
 Where the kernel does not apply, each of them is the plain function that defines it.
 """
 
+import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.extend.core
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
@@ -24,7 +26,8 @@ from .tableaus import TABLEAUS
 WEIGHTS = 3  # so many inputs belong to a group; the others to a trajectory
 
 
-class Course(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Course:
     """Which steps to take: all of it static."""
 
     t0: float
@@ -48,7 +51,9 @@ def march(
     ls, ks = ls[0, 0], ks[0, 0]
     num_stages, quartic = len(TABLEAUS[order].nodes), TABLEAUS[order].quartic
     slopes = ks[::num_stages]
-    return ls, slopes, quartic and combine(quartic, [ks[i::num_stages][:count] for i in range(num_stages + 1)])
+    if quartic is None:
+        return ls, slopes, None
+    return ls, slopes, combine(quartic, [*(ks[i::num_stages][:count] for i in range(num_stages)), slopes[1:]])
 
 
 def velocity(layers: Layers, t: Float[Array, ""], l: Float[Array, " l"]) -> Float[Array, " l"]:
@@ -101,7 +106,7 @@ def _primitive(name: str, plain: Any, kernel: Any = None) -> Any:
     primitive.def_impl(lambda *arguments, **how: jax.jit(functools.partial(primitive.bind, **how))(*arguments))
     primitive.def_abstract_eval(
         lambda *shapes, **how: [
-            jax.core.ShapedArray(x.shape, x.dtype)
+            ShapedArray(x.shape, x.dtype)
             for x in jax.eval_shape(functools.partial(plain, **how), *(jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes))
         ]
     )
@@ -156,7 +161,9 @@ def _plain_batches(plain, arguments, axes, **how):
 
 batching.primitive_batchers[march_p] = functools.partial(_in_batches, march_p)
 batching.primitive_batchers[pull_p] = functools.partial(_in_batches, pull_p)
-batching.primitive_batchers[push_p] = functools.partial(_plain_batches, _push)  # the states are then computed once for all tangents
+batching.primitive_batchers[push_p] = functools.partial(
+    _plain_batches, _push
+)  # the states are then computed once for all tangents
 ad.primitive_jvps[march_p] = _march_jvp
 ad.primitive_jvps[push_p] = functools.partial(_plain_jvp, _push)  # second derivatives go through plain operations
 ad.primitive_jvps[pull_p] = functools.partial(_plain_jvp, _pull)

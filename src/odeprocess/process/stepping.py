@@ -1,9 +1,11 @@
 """The stages of one Runge–Kutta step, for any tableau."""
 
+from typing import Any
+
 from .tableaus import Tableau
 
 
-def combine(weights, slopes):
+def combine(weights, slopes) -> Any:
     """The weighted sum of slopes; those of weight zero are left out."""
     return sum(w * k for w, k in zip(weights, slopes, strict=True) if w != 0.0)
 
