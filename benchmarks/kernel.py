@@ -1,11 +1,14 @@
 """The fused integration against the grid's steps one by one, on a GPU.
 
-Errors are relative, in the norm, against float64. Times are those of one call inside a compiled loop (as in training):
-the median of a few loops, compile time apart. The floor is what the products of the integration alone would take at the
-rate of a large matrix product in full float32: one pass forward and two back, nothing computed twice.
+Errors are relative, in the norm, against float64, with XLA's own products in full float32 (`highest`) and as JAX has them
+by default, which on such GPUs is less (tf32): the kernel's are always full. Times are those of one call inside a compiled
+loop (as in training): the median of a few loops, compile time apart; the call integrates one horizon and reads off its
+end. The floor is what the products of the integration alone would take at the rate of a large matrix product in full
+float32: one pass forward and two back, nothing computed twice.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -35,16 +38,16 @@ def field(name: str):
     return spec, jax.tree.map(jnp.add, made.field, noise)
 
 
-def states(field, z, solver, l_dim):
-    """Every trajectory at twenty times."""
-    t = jnp.linspace(0.0, 1.0, 20, dtype=z.dtype)
+def states(field, z, solver, l_dim, times=20):
+    """Every trajectory at some times up to the end."""
+    t = jnp.linspace(1.0, 0.0, times, dtype=z.dtype)
     flow = OdeFlow(field, solver, 0.0, 1.0)
     return jax.vmap(lambda z: flow(z[:l_dim], z[l_dim:], t, Extent()).states)(z)
 
 
-def loss(field, z, solver, l_dim):
+def loss(field, z, solver, l_dim, times=20):
     """A function with cotangents of all sizes."""
-    return jnp.sin(3.0 * states(field, z, solver, l_dim)).mean()
+    return jnp.sin(3.0 * states(field, z, solver, l_dim, times)).mean()
 
 
 def difference(found, true) -> float:
@@ -62,10 +65,11 @@ def errors(name: str, batch: int) -> dict:
         exactly = jax.tree.map(lambda x: x.astype(jnp.float64), (made, z))
         true = [f(*exactly, SOLVERS["looped"], spec.l_dim) for f in (values, gradients)]
         row = {"benchmark": "kernel-error", "model": name, "batch": batch}
-        for kind in ("fused", "looped"):
-            found = [f(made, z, SOLVERS[kind], spec.l_dim) for f in (values, gradients)]
+        for kind, precision in itertools.product(("fused", "looped"), ("highest", "default")):
+            with jax.default_matmul_precision(precision):
+                found = [f(made, z, SOLVERS[kind], spec.l_dim) for f in (values, gradients)]
             for what, a, b in zip(("values", "gradients"), found, true, strict=True):
-                row[f"{what}_{kind}"] = difference(jax.tree.map(lambda x: x.astype(jnp.float64), a), b)
+                row[f"{what}_{kind}_{precision}"] = difference(jax.tree.map(lambda x: x.astype(jnp.float64), a), b)
     return row
 
 
@@ -94,17 +98,17 @@ def floor(name: str, batch: int, rate: float) -> float:
 
 
 def integration(name: str, batch: int, kind: str, backward: bool) -> dict:
-    """One call: the states at twenty times, or the gradients of a loss in them as well."""
+    """One call: the state at the end of the horizon, or the gradients of a loss in it as well."""
     spec, made = field(name)
     z = jr.normal(jr.key(1), (batch, spec.z_dim))
     solver = SOLVERS[kind]
 
     def forward_call(carry):
         made, z = carry
-        return made, z + 1e-6 * states(made, z, solver, spec.l_dim).mean()
+        return made, z + 1e-6 * states(made, z, solver, spec.l_dim, 1).mean()
 
     def backward_call(carry):
-        gradient = jax.grad(loss, (0, 1))(*carry, solver, spec.l_dim)
+        gradient = jax.grad(loss, (0, 1))(*carry, solver, spec.l_dim, 1)
         return jax.tree.map(lambda x, g: x - 1e-3 * g, carry, gradient)
 
     taken, compiling = seconds(backward_call if backward else forward_call, (made, z))

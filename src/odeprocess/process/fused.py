@@ -49,11 +49,12 @@ def march(
     arguments = [x[None] for x in layers[:WEIGHTS]] + own
     ls, ks = march_p.bind(*arguments, course=Course(float(t0), float(step), count, order))
     ls, ks = ls[0, 0], ks[0, 0]
-    num_stages, quartic = len(TABLEAUS[order].nodes), TABLEAUS[order].quartic
-    slopes = ks[::num_stages]
+    quartic, stage_slopes = TABLEAUS[order].quartic, ks[:-1].reshape(count, -1, l0.shape[0])
+    slopes = jnp.concatenate([stage_slopes[:, 0], ks[-1:]])
     if quartic is None:
         return ls, slopes, None
-    return ls, slopes, combine(quartic, [*(ks[i::num_stages][:count] for i in range(num_stages)), slopes[1:]])
+    weights = jnp.asarray(quartic[:-1], ks.dtype)[:, None]
+    return ls, slopes, (weights[None] * stage_slopes).sum(1) + quartic[-1] * slopes[1:]
 
 
 def velocity(layers: Layers, t: Float[Array, ""], l: Float[Array, " l"]) -> Float[Array, " l"]:

@@ -3,7 +3,7 @@
 // Set by cuda.py when it compiles this: STATE, WIDTH, OUT, SKIP (0 or 1), TILE, STAGES, and the tableau as NODES and ROWS,
 // whose last row holds the weights. Names are those of `Layers`.
 //
-// Products. A warp makes a patch of rows (trajectories) × columns (neurons); a lane a few of each, in registers. Rows of
+// Products. A warp makes a patch of rows (trajectories) × columns (neurons); a lane a few of each, in registers. Rows in
 // shared memory are an odd number of float4 apart, so that the eight rows which a warp reads at once lie in different banks.
 // Biases are columns of the weights, next to activations that are always 1; padding is zero on either side.
 //
@@ -73,10 +73,12 @@ __device__ __forceinline__ float dot(float4 a, float4 b, float sum) {
   return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
 }
 
-// Columns of a matrix to shared memory, by rows or (with `across` 1) transposed.
-__device__ void copy(float* to, int down, int across, const float* matrix, int height, int width, int from, int columns) {
-  for (int i = threadIdx.x; i < height * columns; i += THREADS)
-    to[i / columns * down + i % columns * across] = matrix[i / columns * width + from + i % columns];
+// COUNT columns of a matrix, from FROM on, to shared memory: by rows or (with ACROSS > 1) transposed.
+template <int HEIGHT, int WIDE, int FROM, int COUNT, int DOWN, int ACROSS>
+__device__ __forceinline__ void copy(float* to, const float* matrix) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < HEIGHT * COUNT; i += THREADS)
+    to[i / COUNT * DOWN + i % COUNT * ACROSS] = matrix[i / COUNT * WIDE + FROM + i % COUNT];
 }
 
 // each(row, column, sum) for every product of a row of `input` with one of the WIDTH rows of `weight`.
@@ -140,9 +142,62 @@ struct Owner {
   }
 };
 
-constexpr int FEW = TILE / least(8, TILE) < 4 ? TILE / least(8, TILE) : 4;  // rows of a lane, when there are TILE of them
-constexpr int TWO = TILE < 8 ? 1 : 2;
-constexpr int MANY = TILE < 8 ? 2 : 4;  // columns of a lane, when there are STAGES · TILE rows
+// The product of TILE rows with the WIDTH rows of a weight, for layers that follow one another: shared memory is what they
+// wait for, so a lane has four columns, for half of their length, and keeps its weights in registers where they fit.
+template <int LENGTH, int PITCH, bool KEEP>
+struct Chain {
+  static constexpr int LOW = least(8, TILE), HIGH = TILE / LOW, ACROSS = 16 / LOW, GROUPS = TALL / 4;
+  static constexpr int PATCHES = (GROUPS + ACROSS - 1) / ACROSS, QUADS = (LENGTH + 7) / 8;
+  static_assert(PATCHES <= WARPS, "a warp has one patch");
+  float4 kept[KEEP ? QUADS : 1][4];
+  const float* weight;
+  int row, column, half;
+
+  __device__ explicit Chain(const float* weights) {
+    const int lane = threadIdx.x % 32;
+    row = lane % LOW, half = lane / 16, column = threadIdx.x / 32 * ACROSS + lane / LOW % ACROSS;
+    weight = weights + (column < GROUPS ? column : 0) * PITCH + 4 * half;
+    if (KEEP)
+#pragma unroll
+      for (int q = 0; q < QUADS; ++q)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) kept[q][i] = load(q, i);
+  }
+  __device__ __forceinline__ float4 load(int q, int i) const {
+    return 8 * q + 4 * half < LENGTH ? four(weight + i * GROUPS * PITCH + 8 * q) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+  }
+  template <class Each>
+  __device__ __forceinline__ void operator()(const float* input, int pitch, Each each) const {
+    if (threadIdx.x / 32 >= PATCHES) return;
+    float sum[4][HIGH] = {};
+#pragma unroll
+    for (int q = 0; q < QUADS; ++q) {
+      if (8 * q + 4 * half >= LENGTH) continue;
+      float4 right[HIGH];
+#pragma unroll
+      for (int j = 0; j < HIGH; ++j) right[j] = four(input + (row + j * LOW) * pitch + 4 * half + 8 * q);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float4 left = KEEP ? kept[KEEP ? q : 0][i] : load(q, i);
+#pragma unroll
+        for (int j = 0; j < HIGH; ++j) sum[i][j] = dot(left, right[j], sum[i][j]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < HIGH; ++j) {  // each half gives away two columns and completes the other two
+        const float mine = half ? sum[i + 2][j] : sum[i][j], others = half ? sum[i][j] : sum[i + 2][j];
+        const float whole = mine + __shfl_xor_sync(0xffffffffu, others, 16);
+        const int n = column + (2 * half + i) * GROUPS;
+        if (column < GROUPS && n < WIDTH) each(row + j * LOW, n, whole);
+      }
+  }
+};
+
+constexpr int REGISTERS = least(255, 65536 / THREADS);  // of a thread
+constexpr bool KEEP = 16 * ((Y + 7) / 8) + 100 <= REGISTERS;
+constexpr int FEW = least(4, TILE / least(8, TILE)), MANY = TILE < 8 ? 2 : 4;  // rows and columns of a lane, for all stages at once
 
 // The rows of activations: 1 behind each hidden layer. All of shared memory has been set to zero.
 __device__ void ones(float* places, int height) {
@@ -162,12 +217,15 @@ __global__ void __launch_bounds__(THREADS, 1) march(Batch all, float* states, fl
   for (int i = threadIdx.x; i < FORWARD_FLOATS; i += THREADS) first[i] = 0.0f;
   __syncthreads();
   const Batch b = all.of_group();
-  copy(first, apart(X), 1, b.first, WIDTH, STATE + 1, 0, STATE + 1);
-  copy(second, apart(Y), 1, b.second, WIDTH, WIDTH + 1, 0, WIDTH + 1);
-  copy(last, apart(LAST), 1, b.last, OUT, COLUMNS, 0, WIDTH + 1);
-  if (SKIP) copy(last + Y, apart(LAST), 1, b.last, OUT, COLUMNS, WIDTH + 1, STATE + 1);
+  copy<WIDTH, STATE + 1, 0, STATE + 1, apart(X), 1>(first, b.first);
+  copy<WIDTH, WIDTH + 1, 0, WIDTH + 1, apart(Y), 1>(second, b.second);
+  copy<OUT, COLUMNS, 0, WIDTH + 1, apart(LAST), 1>(last, b.last);
+  if (SKIP) copy<OUT, COLUMNS, WIDTH + 1, STATE + 1, apart(LAST), 1>(last + Y, b.last);
   ones(places, TILE);
+  __syncthreads();
   const Owner me;
+  const Chain<X, apart(X), KEEP> into_first(first);
+  const Chain<Y, apart(Y), KEEP> into_second(second);
   const long before = long(blockIdx.x / b.blocks) * b.batch;
 
   for (long begin = long(blockIdx.x % b.blocks) * TILE; begin < b.batch; begin += long(b.blocks) * TILE) {
@@ -200,12 +258,11 @@ __global__ void __launch_bounds__(THREADS, 1) march(Batch all, float* states, fl
         if (me.there && me.part == 0 && me.out == 0) x[STATE] = fmaf(nodes[stage], b.step, fmaf(float(s), b.step, b.t0));
       }
       __syncthreads();
-      product<X, apart(X), TWO, FEW>(first, places + 2 * Y, PLACE, TILE, [=](int row, int n, float sum) {
+      into_first(places + 2 * Y, PLACE, [=](int row, int n, float sum) {
         places[row * PLACE + n] = tanh_of(sum + offset[row * NEURONS + n]);
       });
       __syncthreads();
-      product<Y, apart(Y), TWO, FEW>(second, places, PLACE, TILE,
-                                     [=](int row, int n, float sum) { places[row * PLACE + Y + n] = tanh_of(sum); });
+      into_second(places, PLACE, [=](int row, int n, float sum) { places[row * PLACE + Y + n] = tanh_of(sum); });
       __syncthreads();
       float sum[HAS];
       me.dots<LAST>(last + me.out * apart(LAST), places + Y, PLACE, sum);

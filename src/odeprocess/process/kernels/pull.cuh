@@ -37,14 +37,17 @@ __global__ void __launch_bounds__(THREADS, 1) pull(Batch all, Pull p) {
   for (int i = threadIdx.x; i < BACKWARD_FLOATS; i += THREADS) first[i] = 0.0f;
   __syncthreads();
   const Batch b = all.of_group();
-  copy(first, apart(X), 1, b.first, WIDTH, STATE + 1, 0, STATE + 1);
-  copy(second, apart(Y), 1, b.second, WIDTH, WIDTH + 1, 0, WIDTH + 1);
-  copy(second_back, 1, apart(Y), b.second, WIDTH, WIDTH + 1, 0, WIDTH);
-  copy(last_back, 1, apart(V), b.last, OUT, COLUMNS, 0, WIDTH);
-  copy(first_back, 1, apart(BACK), b.first, WIDTH, STATE + 1, 0, STATE);
-  if (SKIP) copy(first_back + Y, 1, apart(BACK), b.last, OUT, COLUMNS, WIDTH + 1, STATE);
+  copy<WIDTH, STATE + 1, 0, STATE + 1, apart(X), 1>(first, b.first);
+  copy<WIDTH, WIDTH + 1, 0, WIDTH + 1, apart(Y), 1>(second, b.second);
+  copy<WIDTH, WIDTH + 1, 0, WIDTH, 1, apart(Y)>(second_back, b.second);
+  copy<OUT, COLUMNS, 0, WIDTH, 1, apart(V)>(last_back, b.last);
+  copy<WIDTH, STATE + 1, 0, STATE, 1, apart(BACK)>(first_back, b.first);
+  if (SKIP) copy<OUT, COLUMNS, WIDTH + 1, STATE, 1, apart(BACK)>(first_back + Y, b.last);
   ones(places, STAGES * TILE);
+  __syncthreads();
   const Owner me;
+  const Chain<V, apart(V), false> from_last(last_back);
+  const Chain<Y, apart(Y), KEEP> from_second(second_back);
   const long before = long(blockIdx.x / b.blocks) * b.batch;
   float squares[SQUARES][4][4] = {};
 
@@ -116,12 +119,12 @@ __global__ void __launch_bounds__(THREADS, 1) pull(Batch all, Pull p) {
           if (me.there && me.part == 0) gradient[me.rows[h] * GRADIENT + 2 * Y + me.out] = to_slope[h][KINDS - 1];
         }
         __syncthreads();
-        product<V, apart(V), TWO, FEW>(last_back, gradient + 2 * Y, GRADIENT, TILE, [=](int row, int n, float sum) {
+        from_last(gradient + 2 * Y, GRADIENT, [=](int row, int n, float sum) {
           const float h = place[row * PLACE + Y + n];
           gradient[row * GRADIENT + n] = sum * fmaf(-h, h, 1.0f);
         });
         __syncthreads();
-        product<Y, apart(Y), TWO, FEW>(second_back, gradient, GRADIENT, TILE, [=](int row, int n, float sum) {
+        from_second(gradient, GRADIENT, [=](int row, int n, float sum) {
           const float h = place[row * PLACE + n];
           gradient[row * GRADIENT + Y + n] = sum * fmaf(-h, h, 1.0f);
         });
