@@ -51,7 +51,7 @@ class Network(NamedTuple):
 
         x, y, v, tall = up(self.state + 1), up(self.width + 1), up(self.out), up(self.width)
         weights = tall * (apart(x) + 2 * apart(y) + apart(v)) + up(self.state) * apart(y + self.skip * v)
-        return 4 * (weights + tile * (stages * (apart(2 * y + x) + apart(2 * y + v)) + (self.width | 1)))
+        return 4 * (weights + tile * (stages * (apart(2 * y + x) + apart(2 * y + v)) + (tall | 1)))
 
 
 def source(network: Network, order: int, tile: int) -> str:
@@ -162,7 +162,17 @@ def _library(network: Network, order: int, tile: int) -> str | None:
 
 def _compile(sizes: str, arch: str, place: Path) -> str | None:
     """Writes the library to `place` in one step; returns what went wrong."""
-    flags = ["-O3", "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "--expt-relaxed-constexpr", "-w", f"-arch={arch}"]
+    flags = [
+        "-O3",
+        "-std=c++17",
+        "-shared",
+        "-Xcompiler",
+        "-fPIC",
+        "--expt-relaxed-constexpr",
+        "-ftz=true",
+        "-w",
+        f"-arch={arch}",
+    ]
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent) as folder:

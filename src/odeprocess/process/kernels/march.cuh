@@ -21,7 +21,7 @@ constexpr int X = up(STATE + 1, 4), Y = up(WIDTH + 1, 4), V = up(OUT, 4);  // bl
 constexpr int TALL = up(WIDTH, 4), LAST = Y + SKIP * X, BACK = Y + SKIP * V;
 constexpr int PLACE = apart(2 * Y + X);     // a row of activations: first hidden layer, second, inputs
 constexpr int GRADIENT = apart(2 * Y + V);  // a row of cotangents: second hidden layer, first, outputs
-constexpr int NEURONS = WIDTH | 1;          // a row of offsets
+constexpr int NEURONS = TALL | 1;           // a row of offsets
 
 // Cotangents of the weights: 4 × 4 of them are a square, and a thread has SQUARES of those in registers.
 constexpr int SQUARES_1 = TALL / 4 * (X / 4), SQUARES_2 = TALL / 4 * (Y / 4), SQUARES_3 = V / 4 * (LAST / 4);
@@ -81,16 +81,18 @@ __device__ __forceinline__ void copy(float* to, const float* matrix) {
     to[i / COUNT * DOWN + i % COUNT * ACROSS] = matrix[i / COUNT * WIDE + FROM + i % COUNT];
 }
 
-// each(row, column, sum) for every product of a row of `input` with one of the WIDTH rows of `weight`.
-template <int LENGTH, int PITCH, int WIDE, int HIGH, class Each>
-__device__ __forceinline__ void product(const float* weight, const float* input, int pitch, int height, Each each) {
+// to[row][column] = value(row, column, sum) for every product of a row of `input` with one of the WIDTH rows of `weight`.
+// Values are computed for padding too and only not written, so that nothing branches and they overlap.
+template <int LENGTH, int PITCH, int WIDE, int HIGH, class Value>
+__device__ __forceinline__ void product(const float* weight, const float* input, int height, float* to, Value value) {
   constexpr int LOW = least(8, TILE), ACROSS = 32 / LOW, GROUPS = (WIDTH + WIDE - 1) / WIDE;
   constexpr int PATCHES = (GROUPS + ACROSS - 1) / ACROSS;
   const int lane = threadIdx.x % 32;
+#pragma unroll 1
   for (int patch = threadIdx.x / 32; patch < PATCHES * (height / (LOW * HIGH)); patch += WARPS) {
     const int column = patch % PATCHES * ACROSS + lane / LOW, row = patch / PATCHES * LOW * HIGH + lane % LOW;
     if (column >= GROUPS) continue;
-    const float *w = weight + column * PITCH, *x = input + row * pitch;
+    const float *w = weight + column * PITCH, *x = input + row * PLACE;
     float sum[WIDE][HIGH] = {};
 #pragma unroll
     for (int k = 0; k < LENGTH; k += 4) {
@@ -98,7 +100,7 @@ __device__ __forceinline__ void product(const float* weight, const float* input,
 #pragma unroll
       for (int i = 0; i < WIDE; ++i) left[i] = four(w + i * GROUPS * PITCH + k);
 #pragma unroll
-      for (int j = 0; j < HIGH; ++j) right[j] = four(x + j * LOW * pitch + k);
+      for (int j = 0; j < HIGH; ++j) right[j] = four(x + j * LOW * PLACE + k);
 #pragma unroll
       for (int i = 0; i < WIDE; ++i)
 #pragma unroll
@@ -107,8 +109,12 @@ __device__ __forceinline__ void product(const float* weight, const float* input,
 #pragma unroll
     for (int i = 0; i < WIDE; ++i)
 #pragma unroll
+      for (int j = 0; j < HIGH; ++j) sum[i][j] = value(row + j * LOW, column + i * GROUPS, sum[i][j]);
+#pragma unroll
+    for (int i = 0; i < WIDE; ++i)
+#pragma unroll
       for (int j = 0; j < HIGH; ++j)
-        if (column + i * GROUPS < WIDTH) each(row + j * LOW, column + i * GROUPS, sum[i][j]);
+        if (column + i * GROUPS < WIDTH) to[(row + j * LOW) * PLACE + column + i * GROUPS] = sum[i][j];
   }
 }
 
@@ -152,11 +158,14 @@ struct Chain {
   float4 kept[KEEP ? QUADS : 1][4];
   const float* weight;
   int row, column, half;
+  bool there;
 
   __device__ explicit Chain(const float* weights) {
     const int lane = threadIdx.x % 32;
     row = lane % LOW, half = lane / 16, column = threadIdx.x / 32 * ACROSS + lane / LOW % ACROSS;
-    weight = weights + (column < GROUPS ? column : 0) * PITCH + 4 * half;
+    there = column < GROUPS;
+    if (!there) column = 0;
+    weight = weights + column * PITCH + 4 * half;
     if (KEEP)
 #pragma unroll
       for (int q = 0; q < QUADS; ++q)
@@ -166,16 +175,16 @@ struct Chain {
   __device__ __forceinline__ float4 load(int q, int i) const {
     return 8 * q + 4 * half < LENGTH ? four(weight + i * GROUPS * PITCH + 8 * q) : float4{0.0f, 0.0f, 0.0f, 0.0f};
   }
-  template <class Each>
-  __device__ __forceinline__ void operator()(const float* input, int pitch, Each each) const {
+  template <class Value>
+  __device__ __forceinline__ void operator()(const float* input, int pitch, float* to, Value value) const {
     if (threadIdx.x / 32 >= PATCHES) return;
     float sum[4][HIGH] = {};
 #pragma unroll
     for (int q = 0; q < QUADS; ++q) {
-      if (8 * q + 4 * half >= LENGTH) continue;
+      const int k = 8 * q + 4 * half < LENGTH ? 8 * q + 4 * half : 0;  // or the weights are zero
       float4 right[HIGH];
 #pragma unroll
-      for (int j = 0; j < HIGH; ++j) right[j] = four(input + (row + j * LOW) * pitch + 4 * half + 8 * q);
+      for (int j = 0; j < HIGH; ++j) right[j] = four(input + (row + j * LOW) * pitch + k);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float4 left = KEEP ? kept[KEEP ? q : 0][i] : load(q, i);
@@ -183,14 +192,20 @@ struct Chain {
         for (int j = 0; j < HIGH; ++j) sum[i][j] = dot(left, right[j], sum[i][j]);
       }
     }
+    float whole[2][HIGH];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int j = 0; j < HIGH; ++j) {  // each half gives away two columns and completes the other two
         const float mine = half ? sum[i + 2][j] : sum[i][j], others = half ? sum[i][j] : sum[i + 2][j];
-        const float whole = mine + __shfl_xor_sync(0xffffffffu, others, 16);
+        whole[i][j] = value(row + j * LOW, column + (2 * half + i) * GROUPS, mine + __shfl_xor_sync(0xffffffffu, others, 16));
+      }
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < HIGH; ++j) {
         const int n = column + (2 * half + i) * GROUPS;
-        if (column < GROUPS && n < WIDTH) each(row + j * LOW, n, whole);
+        if (there && n < WIDTH) to[(row + j * LOW) * pitch + n] = whole[i][j];
       }
   }
 };
@@ -228,6 +243,7 @@ __global__ void __launch_bounds__(THREADS, 1) march(Batch all, float* states, fl
   const Chain<Y, apart(Y), KEEP> into_second(second);
   const long before = long(blockIdx.x / b.blocks) * b.batch;
 
+#pragma unroll 1
   for (long begin = long(blockIdx.x % b.blocks) * TILE; begin < b.batch; begin += long(b.blocks) * TILE) {
     __syncthreads();
     offsets(offset, b, begin);
@@ -241,6 +257,7 @@ __global__ void __launch_bounds__(THREADS, 1) march(Batch all, float* states, fl
 #pragma unroll
       for (int c = 0; c < KINDS; ++c) state[h][c] = t < b.batch ? b.start[t * STATE + c * OUT + me.out] : 0.0f;
     }
+#pragma unroll 1
     for (int e = 0; e <= b.count * STAGES; ++e) {
       const int s = e / STAGES, stage = e % STAGES;
       float now[HAS][KINDS];
@@ -258,11 +275,10 @@ __global__ void __launch_bounds__(THREADS, 1) march(Batch all, float* states, fl
         if (me.there && me.part == 0 && me.out == 0) x[STATE] = fmaf(nodes[stage], b.step, fmaf(float(s), b.step, b.t0));
       }
       __syncthreads();
-      into_first(places + 2 * Y, PLACE, [=](int row, int n, float sum) {
-        places[row * PLACE + n] = tanh_of(sum + offset[row * NEURONS + n]);
-      });
+      into_first(places + 2 * Y, PLACE, places,
+                 [=](int row, int n, float sum) { return tanh_of(sum + offset[row * NEURONS + n]); });
       __syncthreads();
-      into_second(places, PLACE, [=](int row, int n, float sum) { places[row * PLACE + Y + n] = tanh_of(sum); });
+      into_second(places, PLACE, places + Y, [](int, int, float sum) { return tanh_of(sum); });
       __syncthreads();
       float sum[HAS];
       me.dots<LAST>(last + me.out * apart(LAST), places + Y, PLACE, sum);

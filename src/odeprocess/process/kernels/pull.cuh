@@ -51,6 +51,7 @@ __global__ void __launch_bounds__(THREADS, 1) pull(Batch all, Pull p) {
   const long before = long(blockIdx.x / b.blocks) * b.batch;
   float squares[SQUARES][4][4] = {};
 
+#pragma unroll 1
   for (long begin = long(blockIdx.x % b.blocks) * TILE; begin < b.batch; begin += long(b.blocks) * TILE) {
     __syncthreads();
     offsets(offset, b, begin);
@@ -71,6 +72,7 @@ __global__ void __launch_bounds__(THREADS, 1) pull(Batch all, Pull p) {
         coming[h][c] = known[h] ? p.to_slopes[slopes[h] + b.count * STAGES * STATE + c * OUT] : 0.0f;
       }
     }
+#pragma unroll 1
     for (int s = b.count; s >= 0; --s) {
       const int evaluations = s == b.count ? 1 : STAGES;
 #pragma unroll
@@ -97,13 +99,14 @@ __global__ void __launch_bounds__(THREADS, 1) pull(Batch all, Pull p) {
           to_state[h][c] += to;
         }
       __syncthreads();
-      product<X, apart(X), MANY, FEW>(first, places + 2 * Y, PLACE, evaluations * TILE, [=](int row, int n, float sum) {
-        places[row * PLACE + n] = tanh_of(sum + offset[row % TILE * NEURONS + n]);
+      product<X, apart(X), MANY, FEW>(first, places + 2 * Y, evaluations * TILE, places, [=](int row, int n, float sum) {
+        return tanh_of(sum + offset[row % TILE * NEURONS + n]);
       });
       __syncthreads();
-      product<Y, apart(Y), MANY, FEW>(second, places, PLACE, evaluations * TILE,
-                                      [=](int row, int n, float sum) { places[row * PLACE + Y + n] = tanh_of(sum); });
+      product<Y, apart(Y), MANY, FEW>(second, places, evaluations * TILE, places + Y,
+                                      [](int, int, float sum) { return tanh_of(sum); });
 
+#pragma unroll 1
       for (int stage = evaluations - 1; stage >= 0; --stage) {
         const int e = s * STAGES + stage;
         float *place = places + stage * TILE * PLACE, *gradient = gradients + stage * TILE * GRADIENT;
@@ -119,14 +122,14 @@ __global__ void __launch_bounds__(THREADS, 1) pull(Batch all, Pull p) {
           if (me.there && me.part == 0) gradient[me.rows[h] * GRADIENT + 2 * Y + me.out] = to_slope[h][KINDS - 1];
         }
         __syncthreads();
-        from_last(gradient + 2 * Y, GRADIENT, [=](int row, int n, float sum) {
+        from_last(gradient + 2 * Y, GRADIENT, gradient, [=](int row, int n, float sum) {
           const float h = place[row * PLACE + Y + n];
-          gradient[row * GRADIENT + n] = sum * fmaf(-h, h, 1.0f);
+          return sum * fmaf(-h, h, 1.0f);
         });
         __syncthreads();
-        from_second(gradient, GRADIENT, [=](int row, int n, float sum) {
+        from_second(gradient, GRADIENT, gradient + Y, [=](int row, int n, float sum) {
           const float h = place[row * PLACE + n];
-          gradient[row * GRADIENT + Y + n] = sum * fmaf(-h, h, 1.0f);
+          return sum * fmaf(-h, h, 1.0f);
         });
         __syncthreads();
 #pragma unroll
