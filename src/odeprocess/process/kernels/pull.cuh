@@ -1,7 +1,9 @@
-// The way back: cotangents of states and slopes become those of the inputs; see march.cuh.
+// The way back: cotangents of states and slopes become those of the inputs; see products.cuh.
 //
 // A step at a time, from the last. Its stages are known, so the layers of all of them are computed again in one go; then
 // cotangents go back from stage to stage, and at the end of the step all stages add to the weights' cotangents at once.
+
+#include "products.cuh"
 
 struct Pull {
   const float *states, *slopes, *to_states, *to_slopes;  // what `march` returned, and the cotangents of that
