@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 import odeprocess as odp
-from odeprocess.process import Extent, OdeFlow
+from odeprocess.process import Extent, OdeFlow, fused
 
 SOLVERS = {
     "fused": odp.Grid(),
@@ -116,6 +116,28 @@ def integration(name: str, batch: int, kind: str, backward: bool) -> dict:
     return {"benchmark": way, "model": name, "solver": kind, "batch": batch, "seconds": taken, "compile_seconds": compiling}
 
 
+def kernels(name: str, batch: int) -> dict:
+    """The two kernels alone, without the layers before them and the polynomials after."""
+    spec, made = field(name)
+    grid = SOLVERS["fused"]
+    course = fused.Course(0.0, 1.0 / grid.steps, grid.steps, grid.order)
+    z = jr.normal(jr.key(1), (batch, spec.z_dim))
+    layers = jax.vmap(lambda d: tuple(made.layers(made.prepare(d)) or ()), out_axes=(None, None, None, 0, 0))(z[:, spec.l_dim :])
+    inputs = [x[None] for x in (*layers, z[:, : spec.l_dim])]
+    ls, ks = fused.march_p.bind(*inputs, course=course)
+
+    def forward(inputs):
+        return [*inputs[:5], inputs[5] + 1e-6 * fused.march_p.bind(*inputs, course=course)[0][:, :, -1]]
+
+    def back(inputs):
+        found = fused.pull_p.bind(*inputs, ls, ks, ls, ks, course=course, weights=True)
+        return [x + 1e-6 * y for x, y in zip(inputs, found, strict=True)]
+
+    (there, _), (again, _) = seconds(forward, inputs), seconds(back, inputs)
+    row = {"benchmark": "kernels-alone", "model": name, "solver": "fused", "batch": batch, "seconds": there + again}
+    return {**row, "seconds_forward": there, "seconds_back": again}
+
+
 def matmul_rate(size: int = 8192) -> float:
     """Floating-point operations a second of a large product in full float32."""
     a = jr.normal(jr.key(0), (size, size))
@@ -162,6 +184,8 @@ def main() -> None:
                     extra = {"ratio_to_unrolled": made["unrolled"]["seconds"] / row["seconds"]} if "unrolled" in made else {}
                     over = {"ratio_to_floor": row["seconds"] / floor(name, batch, rate)} if backward else {}
                     add({**row, **extra, **over})
+            row = kernels(name, batch)
+            add({**row, "ratio_to_floor": row["seconds"] / floor(name, batch, rate)})
     for batch in arguments.training:
         for kind in arguments.solvers:
             add(training(batch, kind))
