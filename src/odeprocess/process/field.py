@@ -7,11 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .nets import SkipMLP, TimedMLP
+from .nets import Layers, SkipMLP, TimedMLP
 
 
 class AbstractField(eqx.Module):
-    """A controlled vector field. To write one, give it these two methods.
+    """A controlled vector field. To write one, give it `prepare` and `velocity`.
 
     `prepare` is called once a trajectory with the control d, and whatever it returns is passed to every `velocity`:
     work that depends on d alone belongs there.
@@ -24,6 +24,24 @@ class AbstractField(eqx.Module):
     @abstractmethod
     def velocity(self, t: Float[Array, ""], l: Float[Array, " l"], prepared: Any) -> Float[Array, " l"]:
         """dl/dt."""
+
+    def layers(self, prepared: Any) -> Layers | None:
+        """The field as `Layers`, for the fused kernel; `None` if it is no such network, and then the grid steps as usual."""
+        return None
+
+
+class Velocity(eqx.Module):
+    """A field with its control in it: dl/dt as a function of (t, l), which is all that a solver sees."""
+
+    field: AbstractField
+    prepared: Any
+
+    def __call__(self, t: Float[Array, ""], l: Float[Array, " l"]) -> Float[Array, " l"]:
+        return self.field.velocity(t, l, self.prepared)
+
+    def layers(self) -> Layers | None:
+        """The same as plain arrays, if the field can tell."""
+        return self.field.layers(self.prepared)
 
 
 class FirstOrder(AbstractField):
@@ -40,6 +58,9 @@ class FirstOrder(AbstractField):
     def velocity(self, t, l, prepared):
         return self.net(l, t, prepared)
 
+    def layers(self, prepared):
+        return self.net.layers(prepared)
+
 
 class SecondOrder(AbstractField):
     """l = (position, velocity): the position moves by the velocity, and the velocity by f(l, d, t), as in `FirstOrder`."""
@@ -54,3 +75,6 @@ class SecondOrder(AbstractField):
 
     def velocity(self, t, l, prepared):
         return jnp.concatenate([l[l.shape[0] // 2 :], self.net(l, t, prepared)])
+
+    def layers(self, prepared):
+        return self.net.layers(prepared)

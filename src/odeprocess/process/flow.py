@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import checks
-from .field import AbstractField
+from .field import AbstractField, Velocity
 from .solvers import AbstractSolver, Extent, Path
 
 
@@ -48,5 +48,5 @@ class OdeFlow(AbstractFlow):
         return Extent.covering(low, high, self.t0, self.horizon)
 
     def __call__(self, l0, d, t, extent):
-        prepared = self.field.prepare(d)
-        return self.solver.solve(lambda s, l: self.field.velocity(s, l, prepared), self.t0, self.horizon, l0, t, extent)
+        velocity = Velocity(self.field, self.field.prepare(d))
+        return self.solver.solve(velocity, self.t0, self.horizon, l0, t, extent)

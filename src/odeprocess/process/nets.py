@@ -4,7 +4,7 @@ Activations are named, so that a network is a pure tree of arrays: it can be pas
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -72,6 +72,21 @@ class Prepared(eqx.Module):
     offset: Float[Array, " width"]
 
 
+class Layers(NamedTuple):
+    """A network of (l, t) with two hidden tanh layers, as five arrays: the form that the fused kernel takes.
+
+    With x = [l ‖ t] and a bias in the last column of `second` and `last`:
+    h = tanh(first·x + offset), h ← tanh(second·[h ‖ 1]), and the output is last·[h ‖ 1] or, where there is a linear path
+    beside the network, last·[h ‖ 1 ‖ x] + skip_offset. What depends on d is in the offsets alone.
+    """
+
+    first: Float[Array, "*seeds width l+1"]
+    second: Float[Array, "*seeds width width+1"]
+    last: Float[Array, "*seeds out columns"]
+    offset: Float[Array, "*batch width"]
+    skip_offset: Float[Array, "*batch skip"]  # empty without a linear path
+
+
 class TimedMLP(eqx.Module):
     """A multilayer perceptron of (l, d, t) whose first layer takes the constant d only once.
 
@@ -96,6 +111,13 @@ class TimedMLP(eqx.Module):
         x = prepared.state_weight @ l + (prepared.offset + t * prepared.time_weight)
         return _rest(self.net.layers[1:], ACTIVATIONS[self.net.activation], x)
 
+    def layers(self, prepared: Prepared) -> Layers | None:
+        """The network as `Layers`, if it is of that form."""
+        if len(self.net.layers) != 3 or self.net.activation != "tanh":
+            return None
+        _, second, last = map(_with_bias, self.net.layers)
+        return Layers(_timed(prepared), second, last, prepared.offset, jnp.zeros(0, prepared.offset.dtype))
+
 
 class SkipMLP(eqx.Module):
     """A linear map of (l, d, t) plus a `TimedMLP` that begins at zero: what is linear is found first, and exactly."""
@@ -115,6 +137,19 @@ class SkipMLP(eqx.Module):
 
     def __call__(self, l: Float[Array, " l"], t: Float[Array, ""], prepared: tuple[Prepared, Prepared]) -> Float[Array, " out"]:
         return self.net(l, t, prepared[0]) + self.skip(l, t, prepared[1])
+
+    def layers(self, prepared: tuple[Prepared, Prepared]) -> Layers | None:
+        """The network and the linear path as `Layers`, if the network is of that form."""
+        found, skip = self.net.layers(prepared[0]), prepared[1]
+        return found and found._replace(last=jnp.concatenate([found.last, _timed(skip)], 1), skip_offset=skip.offset)
+
+
+def _with_bias(layer):
+    return jnp.concatenate([layer.weight, layer.bias[:, None]], 1)
+
+
+def _timed(prepared):
+    return jnp.concatenate([prepared.state_weight, prepared.time_weight[:, None]], 1)
 
 
 def _rest(layers, activation, x):

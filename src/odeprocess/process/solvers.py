@@ -9,7 +9,6 @@ it is asked (to rounding with `Grid`; with `Adaptive`, whose steps see the end, 
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -18,9 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .. import checks
+from . import fused
+from .field import Velocity
+from .stepping import combine, stages
 from .tableaus import TABLEAUS
-
-Velocity = Callable[[Float[Array, ""], Float[Array, " l"]], Float[Array, " l"]]
 
 MAX_HORIZONS = 1024
 SLACK = 1e-4  # of a horizon: float32 may round a time at the very end to just past it
@@ -79,11 +79,15 @@ class Grid(AbstractSolver):
         order: 1 (Euler), 2 (midpoint), 3 (Bogacki–Shampine), 4 (classical) or 5 (Dormand–Prince).
         unroll: whether the loop over steps is unrolled; by default on GPUs, where it is faster, and not on CPUs,
             where it is slower to run and to compile.
+        fused: whether all steps of a batch run as one kernel (`process/fused.py`); by default on NVIDIA GPUs where there is
+            `nvcc` and the field is a network that the kernel knows, in float32. Without a GPU, `True` takes the same way
+            with plain operations, for tests.
     """
 
     steps: int = 10
     order: int = 5
     unroll: bool | None = None
+    fused: bool | None = None
 
     def __post_init__(self):
         checks.positive("steps", self.steps, integer=True)
@@ -109,27 +113,33 @@ class Grid(AbstractSolver):
 
     def _march(self, velocity, t0, step, l0, count):
         """Takes `count` steps and returns the polynomial of each, `[count, 4 or 5, l]`."""
+        layers = velocity.layers() if self.fused is not False else None
+        if layers is not None and (self.fused or fused.applies(layers, l0)):
+            ls, slopes, quartics = fused.march(layers, l0, t0, step, count, self.order)
+        else:
+            ls, slopes, quartics = self._scan(velocity, t0, step, l0, count)
+        slopes = step * slopes
+        rise = ls[1:] - ls[:-1]
+        bend = slopes[:-1] - rise
+        terms = [ls[:-1], rise, bend, rise - slopes[1:] - bend]
+        return jnp.stack(terms if quartics is None else [*terms, step * quartics], 1)
+
+    def _scan(self, velocity, t0, step, l0, count):
+        """The states and slopes at the ends of the steps, `[count + 1, l]`, and the quartic terms, `[count, l]` or `None`."""
         tableau = TABLEAUS[self.order]
         times = t0 + step * jnp.arange(count, dtype=l0.dtype)
 
         def advance(carry, t):
             l, slope = carry
-            slopes = [slope]
-            for node, row in zip(tableau.nodes[1:], tableau.rows[1:], strict=True):
-                slopes.append(velocity(t + node * step, l + step * _combine(row, slopes)))
-            end = l + step * _combine(tableau.weights, slopes)
+            slopes = stages(tableau, velocity, t, step, l, slope)
+            end = l + step * combine(tableau.weights, slopes)
             slopes.append(velocity(t + step, end))
-            quartic = None if tableau.quartic is None else step * _combine(tableau.quartic, slopes)
-            return (end, slopes[-1]), (l, slope, quartic)
+            return (end, slopes[-1]), (l, slope, tableau.quartic and combine(tableau.quartic, slopes))
 
         unroll = jax.default_backend() != "cpu" if self.unroll is None else self.unroll
         start = (l0, velocity(jnp.asarray(t0, l0.dtype), l0))
         (end, slope), (ls, slopes, quartics) = jax.lax.scan(advance, start, times, unroll=min(count, self.steps) if unroll else 1)
-        ls, slopes = jnp.concatenate([ls, end[None]]), step * jnp.concatenate([slopes, slope[None]])
-        rise = ls[1:] - ls[:-1]
-        bend = slopes[:-1] - rise
-        terms = [ls[:-1], rise, bend, rise - slopes[1:] - bend]
-        return jnp.stack(terms if quartics is None else [*terms, quartics], 1)
+        return jnp.concatenate([ls, end[None]]), jnp.concatenate([slopes, slope[None]]), quartics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,10 +200,6 @@ class Adaptive(AbstractSolver):
 
 
 SOLVERS: dict[str, type[AbstractSolver]] = {"grid": Grid, "adaptive": Adaptive}
-
-
-def _combine(weights, slopes):
-    return sum(w * k for w, k in zip(weights, slopes, strict=True) if w != 0.0)
 
 
 def _read(terms: Float[Array, "n p l"], theta: Float[Array, " n"]) -> Float[Array, "n l"]:
