@@ -18,7 +18,7 @@ version checks progress
 series scaling distributions
 data.files data.curves data.physics data.images data.characters data
 tasks
-process.nets process.tableaus process.encoder process.latent process.field process.solvers process.flow
+process.nets process.tableaus process.encoder process.latent process.field process.march process.solvers process.flow
 process.decoder process.images process.likelihood process.core process.spec process.variants process
 objectives metrics qr misfit problem peaks refine
 engine record functions calibration beliefs posterior

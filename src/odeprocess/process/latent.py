@@ -148,4 +148,6 @@ class Inference(eqx.Module):
         else:
             r = self.encoder(points)
             context, target = (summarise(r, points, mask) for mask in (task.context, task.target))
-        return self.belief(context, static), self.belief(target, static)
+        # One call for both: half as many products, twice as large.
+        both = jax.vmap(self.belief, (0, None))(jax.tree.map(lambda a, b: jnp.stack([a, b]), context, target), static)
+        return jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)

@@ -35,7 +35,7 @@ class Linear(eqx.Module):
         self.bias = jr.uniform(bias_key, (out_dim,), minval=-limit, maxval=limit)
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Float[Array, " out_dim"]:
-        return self.weight @ x + self.bias
+        return x @ self.weight.T + self.bias
 
 
 def widened(tree: Any) -> Any:
@@ -93,7 +93,7 @@ class TimedMLP(eqx.Module):
         return Prepared(weight[:, :l], weight[:, -1], weight[:, l:-1] @ d + first.bias)
 
     def __call__(self, l: Float[Array, " l"], t: Float[Array, ""], prepared: Prepared) -> Float[Array, " out"]:
-        x = prepared.state_weight @ l + (prepared.offset + t * prepared.time_weight)
+        x = l @ prepared.state_weight.T + (prepared.offset + t * prepared.time_weight)
         return _rest(self.net.layers[1:], ACTIVATIONS[self.net.activation], x)
 
 

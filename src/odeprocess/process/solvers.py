@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .. import checks
+from .march import march
 from .tableaus import TABLEAUS
 
 Velocity = Callable[[Float[Array, ""], Float[Array, " l"]], Float[Array, " l"]]
@@ -76,12 +77,12 @@ class Grid(AbstractSolver):
 
     Attributes:
         steps: steps to a horizon.
-        order: 1 (Euler), 2 (midpoint), 3 (Bogacki–Shampine), 4 (classical) or 5 (Dormand–Prince).
+        order: 1 (Euler), 2 (midpoint), 3 (Bogacki–Shampine), 4 (classical) or 5 (Tsitouras).
         unroll: whether the loop over steps is unrolled; by default on GPUs, where it is faster, and not on CPUs,
             where it is slower to run and to compile.
     """
 
-    steps: int = 10
+    steps: int = 8
     order: int = 5
     unroll: bool | None = None
 
@@ -110,22 +111,14 @@ class Grid(AbstractSolver):
     def _march(self, velocity, t0, step, l0, count):
         """Takes `count` steps and returns the polynomial of each, `[count, 4 or 5, l]`."""
         tableau = TABLEAUS[self.order]
-        times = t0 + step * jnp.arange(count, dtype=l0.dtype)
-
-        def advance(carry, t):
-            l, slope = carry
-            slopes = [slope]
-            for node, row in zip(tableau.nodes[1:], tableau.rows[1:], strict=True):
-                slopes.append(velocity(t + node * step, l + step * _combine(row, slopes)))
-            end = l + step * _combine(tableau.weights, slopes)
-            slopes.append(velocity(t + step, end))
-            quartic = None if tableau.quartic is None else step * _combine(tableau.quartic, slopes)
-            return (end, slopes[-1]), (l, slope, quartic)
-
         unroll = jax.default_backend() != "cpu" if self.unroll is None else self.unroll
-        start = (l0, velocity(jnp.asarray(t0, l0.dtype), l0))
-        (end, slope), (ls, slopes, quartics) = jax.lax.scan(advance, start, times, unroll=min(count, self.steps) if unroll else 1)
-        ls, slopes = jnp.concatenate([ls, end[None]]), step * jnp.concatenate([slopes, slope[None]])
+        ls, stages, last = march(velocity, tableau, t0, step, count, l0, min(count, self.steps) if unroll else 1)
+        slopes = step * jnp.concatenate([stages[:, 0], last[None]])
+        quartics = None
+        if tableau.quartic is not None:
+            *inner, end = tableau.quartic
+            inside = jnp.einsum("i,nil->nl", jnp.asarray(inner, l0.dtype), stages)
+            quartics = step * inside + end * slopes[1:]
         rise = ls[1:] - ls[:-1]
         bend = slopes[:-1] - rise
         terms = [ls[:-1], rise, bend, rise - slopes[1:] - bend]
@@ -190,10 +183,6 @@ class Adaptive(AbstractSolver):
 
 
 SOLVERS: dict[str, type[AbstractSolver]] = {"grid": Grid, "adaptive": Adaptive}
-
-
-def _combine(weights, slopes):
-    return sum(w * k for w, k in zip(weights, slopes, strict=True) if w != 0.0)
 
 
 def _read(terms: Float[Array, "n p l"], theta: Float[Array, " n"]) -> Float[Array, "n l"]:
