@@ -61,7 +61,12 @@ class MLP(eqx.Module):
         self.activation = activation
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Float[Array, " out_dim"]:
-        return _rest(self.layers[1:], ACTIVATIONS[self.activation], self.layers[0](x))
+        return self.layers[-1](self.features(x))
+
+    def features(self, x: Float[Array, " in_dim"]) -> Float[Array, " width"]:
+        """What the last layer, which is linear, is given; there must be a hidden one."""
+        activation = ACTIVATIONS[self.activation]
+        return activation(_rest(self.layers[1:-1], activation, self.layers[0](x)))
 
 
 class Prepared(eqx.Module):
