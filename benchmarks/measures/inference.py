@@ -6,13 +6,16 @@ TIMES, DRAWS, CONTEXT = 100, 16, 10
 CHUNK, MILLION = 1024, 1_000_000
 
 
-def trained(setting: Setting):
-    """A model of sines and a function that gives observations of so many series."""
+def fresh(setting: Setting):
+    """An NDP for sines as it is before training (as fast as after it), and a function that observes so many series."""
+    import jax.random as jr
     import numpy as np
 
+    import odeprocess as odp
+
     protocol, series = sines(setting)
-    model = protocol.replace(epochs=2).fit("ndp", series).model
-    rng = np.random.default_rng(0)
+    spec = protocol.spec("ndp").resolve(series)
+    model, rng = odp.Model(spec.build(key=jr.key(0)), spec, odp.Scaling.identity(1)), np.random.default_rng(0)
 
     def observed(count: int, points: int = CONTEXT):
         t = np.sort(rng.uniform(-3, 3, (count, points)), 1)
@@ -29,7 +32,7 @@ def latency(setting: Setting) -> list[dict]:
 
     if not setting.gpu:
         pin(1)
-    (model, observed), key, times = trained(setting), jr.key(1), np.linspace(-3, 3, 200)
+    (model, observed), key, times = fresh(setting), jr.key(1), np.linspace(-3, 3, 200)
     t, y = (x[0] for x in observed(1))
     posterior = model.condition(t, y, key=key, draws=64)
 
@@ -56,7 +59,7 @@ def stream(setting: Setting) -> list[dict]:
     import jax.random as jr
     import numpy as np
 
-    (model, observed), times = trained(setting), np.linspace(-3, 3, TIMES)
+    (model, observed), times = fresh(setting), np.linspace(-3, 3, TIMES)
 
     def sweep(t, y) -> None:
         for posterior in model.in_chunks(t, y, key=jr.key(1), draws=DRAWS, size=CHUNK):

@@ -22,7 +22,7 @@ def train(setting: Setting) -> list[dict]:
         fit = protocol.fit(name, series, seeds=0)
         compiling[name], parameters[name] = fit.compile_seconds, fit.model.num_parameters
     peers = references(setting, protocol, series)
-    for repeat in range(setting.few(3)):
+    for repeat in range(setting.few(2 if setting.gpu else 3)):
         for name in names:
             seconds[name].append(protocol.fit(name, series, seeds=repeat + 1).train_seconds)
         for peer in peers:
