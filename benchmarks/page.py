@@ -128,11 +128,13 @@ def training_picture(rows: Rows, devices: list[str], path: Path) -> None:
     for axis, device in zip(axes[0], devices, strict=True):
         found = [row for row in picked(rows, "train") + picked(rows, "adaptive") if row["device"] == device]
         found = sorted((row for row in found if row["model"] != "ndp, grid"), key=lambda row: row["seconds"])
+        if not found:
+            continue
         colours = ["#9ca3af" if row["model"].startswith("reference") else COLOURS[device] for row in found]
         bars = axis.barh([row["model"] for row in found], [row["seconds"] for row in found], color=colours)
         axis.bar_label(bars, [duration(row["seconds"]) for row in found], fontsize=7, padding=2)
         axis.set(xscale="log", title=f"{DEVICES[device]}: training on sines, 30 epochs", xlabel="seconds")
-        axis.margins(x=0.2)
+        axis.set_xlim(right=5 * found[-1]["seconds"])  # room for the labels
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -161,7 +163,8 @@ def scaling_picture(rows: Rows, devices: list[str], path: Path) -> None:
                 last = found[-1]
                 line = [last["seconds"] * r[size] / last[size] for r in found]
                 axis.plot([r[size] for r in found], line, ":", color=COLOURS[device], lw=1)
-        axis.set(xscale="log", yscale="log", xlabel=label, title=title)
+        axis.set(xscale="log", yscale="log", xlabel=label)
+        axis.set_title(title, fontsize=9)
         axis.grid(alpha=0.25)
     axes[0].set_ylabel("seconds")
     axes[0].legend(fontsize=8)
