@@ -62,7 +62,7 @@ def floor(rows: Rows) -> str:
             lines.append((row["model"], str(row["batch"]), flops, duration(row["seconds"]), duration(taken), over))
     for row in picked(rows, "machine"):
         rate, moved, launch = row["flops_a_second"] / 1e9, row["bytes_a_second"] / 1e9, row["launch_seconds"]
-        said = f"The machine: {rate:,.0f} GFLOP/s in a large product, {moved:,.0f} GB/s in a large copy, {duration(launch)} for "
+        said = f"The machine: {rate:,.0f} GFLOP/s in a large product, {moved:,.0f} GB/s in a copy, {duration(launch)} for "
         return f"{table(('', 'batch', 'work', 'floor', 'measured', 'ratio'), lines)}\n\n{said}the smallest operation in a loop."
     return ""
 

@@ -2,7 +2,7 @@
 
 import statistics
 
-from .common import Setting, median_of, peak_gib, sines
+from .common import Setting, median_of, peak_gib, pin, sines
 from .inference import fresh
 
 BATCHES = (5, 64, 1024, 4096)
@@ -13,7 +13,9 @@ STEPS = 4
 
 
 def batches(setting: Setting) -> list[dict]:
-    """Seconds of one training step of the NDP by the size of the batch."""
+    """Seconds of one training step of the NDP by the size of the batch; on CPUs on one core."""
+    if not setting.gpu:
+        pin(1)
     rows = []
     for batch in (5,) if setting.quick else (5, 1024, 4096) if setting.gpu else BATCHES:
         compiling, seconds = step_seconds(setting, "ndp", batch)
