@@ -38,7 +38,8 @@ format: $(READY)  ## Bring the code into shape
 	$(BIN)/ruff format .
 
 bench: $(READY)  ## Measure; the figures go to results/
-	$(BIN)/python benchmarks/core.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/play.py

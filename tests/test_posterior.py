@@ -50,6 +50,17 @@ def test_a_series_of_a_batch_has_the_same_draws_alone(sines_model):
         batch[0:2]  # pyright: ignore
 
 
+def test_chunks_are_parts_of_the_whole_batch(sines_model):
+    rng, times = np.random.default_rng(0), [-1.0, 0.5]
+    t = rng.uniform(-3, 3, (7, 4))
+    whole = sines_model.condition(t, np.sin(t), key=jr.key(3), draws=4).sample(times)
+    parts = [p.sample(times) for p in sines_model.in_chunks(t, np.sin(t), key=jr.key(3), draws=4, size=3)]
+    assert [len(part) for part in parts] == [3, 3, 1]
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-5)
+    with pytest.raises(ValueError, match="`t` is one series"):
+        next(sines_model.in_chunks(t[0], t[0], key=jr.key(3)))
+
+
 @given(n=st.sampled_from([1, 5, 40]), m=st.sampled_from([1, 5, 40]))
 def test_fewer_draws_are_the_first_of_more(posterior, n, m):
     few, many = sorted((n, m))

@@ -18,8 +18,8 @@ version checks progress
 series scaling distributions
 data.files data.curves data.physics data.images data.characters data
 tasks
-process.nets process.tableaus process.stepping process.encoder process.latent process.field process.cuda process.fused
-process.solvers process.flow
+process.nets process.tableaus process.stepping process.encoder process.latent process.field process.march process.cuda
+process.fused process.solvers process.flow
 process.decoder process.images process.likelihood process.core process.spec process.variants process
 objectives metrics qr misfit problem peaks refine
 engine record functions calibration beliefs posterior
@@ -88,13 +88,17 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+HEAVY = "matplotlib diffrax rich pandas polars pyarrow narwhals sktime fastapi pydantic uvicorn bokeh panel torch".split()
+
+
 def test_import_is_light():
-    heavy = run("import sys, odeprocess; print(sorted({'jax', 'equinox', 'matplotlib', 'diffrax', 'rich'} & set(sys.modules)))")
-    assert heavy.strip() == "[]"
-    after = run(
-        "import sys, odeprocess as odp; odp.fit, odp.load; print(sorted({'matplotlib', 'diffrax', 'rich'} & set(sys.modules)))"
-    )
-    assert after.strip() == "[]"
+    def loaded(code):
+        return run(f"import sys\n{code}\nprint(sorted({{'jax', 'equinox', *{HEAVY}}} & set(sys.modules)))").strip()
+
+    assert loaded("import odeprocess") == "[]"
+    assert loaded("import odeprocess as odp; odp.fit, odp.load, odp.Forecaster") == "['equinox', 'jax']"
+    help_first = "import contextlib, odeprocess.cli\nwith contextlib.suppress(SystemExit): odeprocess.cli.app(['--help'])\n"
+    assert loaded(help_first).endswith("[]")
 
 
 def test_every_public_name_can_be_had_and_unknown_ones_cannot():

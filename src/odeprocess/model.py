@@ -1,6 +1,7 @@
 """The model that users hold: a trained process with its scaling."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from . import checks, engine, folders
 from .calibration import Calibration, Misses
@@ -78,6 +80,36 @@ class Model:
         empty = Summary.empty(len(record), self.spec.r_dim, channels, jnp.result_type(float))
         summary, belief = engine.observe(self.process, empty, record.scaled(t, y, least=16))
         return Posterior(self.process, record, summary, belief, keys, int(draws), calibrations=self.calibrations)
+
+    def in_chunks(
+        self, t: Any, y: Any, *, key: Any, static: Any = None, origin: Any = None, draws: int = 64, size: int = 1024
+    ) -> Iterator[Posterior]:
+        """The posteriors of many series, `size` of them at a time, so that memory stays bounded however many there are.
+
+        Arguments are as in `condition`, for a batch; arrays may be memory maps. A series has the draws that it would have in
+        one large batch.
+
+        Examples:
+            >>> import jax, numpy as np, odeprocess as odp
+            >>> series = odp.data.sines.sample(20, key=jax.random.key(0))
+            >>> model = odp.fit("np", series, options=odp.FitOptions(epochs=1)).model
+            >>> chunks = model.in_chunks(series.t, series.y, key=jax.random.key(1), size=8)
+            >>> np.concatenate([posterior.mean([0.0, 0.5]) for posterior in chunks]).shape
+            (20, 2, 1)
+        """
+        checks.positive("size", size, integer=True)
+        check_key(key)
+        checks.require(
+            np.ndim(t[0]) == 1 if len(t) else True,
+            "`t` is one series; in_chunks takes a batch of them, [series, n] or a list of arrays. For one use `condition`.",
+        )
+        checks.require(len(t) == len(y), f"`t` has {len(t)} series and `y` has {len(y)}; expected as many.")
+        for start in range(0, len(t), size):
+            part = slice(start, min(start + size, len(t)))
+            statics = None if static is None else static[part]
+            origins = origin if origin is None or np.ndim(origin) == 0 else origin[part]
+            posterior = self.condition(t[part], y[part], key=key, static=statics, origin=origins, draws=draws)
+            yield dataclasses.replace(posterior, keys=_folded(key, jnp.arange(part.start, part.stop)))
 
     def calibrated(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> "Model":
         """The model with the spread of its predictions put right on series it has not been trained on.

@@ -59,13 +59,18 @@ class Summary(eqx.Module):
 
 
 class AbstractEncoder(eqx.Module):
-    """The code r_i of every observation. To write an encoder, give it this method and say if it is told what is missing."""
+    """The code r_i of every observation: a linear map, the last layer of `net`, of features of it.
 
+    Only the sum of codes is ever asked for, and the linear map of a sum is one product. To write an encoder, give it a network,
+    this method, and say if it is told what is missing.
+    """
+
+    net: eqx.AbstractVar[MLP]
     missing: eqx.AbstractVar[bool]
 
     @abstractmethod
-    def __call__(self, series: Series) -> Float[Array, "n r"]:
-        """The code of every point; masked values must not enter."""
+    def features(self, series: Series) -> Float[Array, "n f"]:
+        """The features of every point; masked values must not enter."""
 
 
 class PointEncoder(AbstractEncoder):
@@ -79,23 +84,26 @@ class PointEncoder(AbstractEncoder):
         self.net = MLP(1 + channels * (2 if missing else 1), r_dim, width, 2, "relu", key=key)
         self.missing = missing
 
-    def __call__(self, series: Series) -> Float[Array, "n r"]:
+    def features(self, series: Series) -> Float[Array, "n f"]:
         y = jnp.where(series.mask, series.y, 0.0)
         parts = [series.t[:, None], y]
         if self.missing:
             parts.append(series.mask.astype(y.dtype))
-        return jax.vmap(self.net)(jnp.concatenate(parts, -1))
+        return jax.vmap(self.net.features)(jnp.concatenate(parts, -1))
 
 
-def summarise(r: Float[Array, "n r"], series: Series, mask: Bool[Array, "n channels"]) -> Summary:
+def summarise(
+    encoder: AbstractEncoder, features: Float[Array, "n f"], series: Series, mask: Bool[Array, "n channels"]
+) -> Summary:
     """Sums the codes of the points of `series` that `mask` keeps."""
-    seen = mask.any(-1)
+    seen, last = mask.any(-1), encoder.net.layers[-1]
+    count = seen.sum(dtype=features.dtype)
     first_t = jnp.where(seen, series.t, jnp.inf).min()
     at_first = mask & (series.t == first_t)[:, None]
     return Summary(
-        jnp.where(seen[:, None], r, 0.0).sum(0),
-        seen.sum(dtype=r.dtype),
+        jnp.where(seen[:, None], features, 0.0).sum(0) @ last.weight.T + count * last.bias,
+        count,
         first_t,
         jnp.where(at_first, series.y, 0.0).sum(0),
-        at_first.sum(0, dtype=r.dtype),
+        at_first.sum(0, dtype=features.dtype),
     )

@@ -43,18 +43,12 @@ def applies(layers: Layers, l0: Float[Array, " l"]) -> bool:
 
 def march(
     layers: Layers, l0: Float[Array, " l"], t0: float, step: float, count: int, order: int
-) -> tuple[Float[Array, "count+1 l"], Float[Array, "count+1 l"], Float[Array, "count l"] | None]:
-    """The states and slopes at the ends of `count` steps, and the quartic terms where the order has them."""
+) -> tuple[Float[Array, "states l"], Float[Array, "steps stages l"], Float[Array, " l"]]:
+    """`count` steps from `(t0, l0)`: what the `march` of plain operations returns, with these layers as the field."""
     own = [x[None, None] for x in (layers.offset, layers.skip_offset, l0)]
     arguments = [x[None] for x in layers[:WEIGHTS]] + own
     ls, ks = march_p.bind(*arguments, course=Course(float(t0), float(step), count, order))
-    ls, ks = ls[0, 0], ks[0, 0]
-    quartic, stage_slopes = TABLEAUS[order].quartic, ks[:-1].reshape(count, -1, l0.shape[0])
-    slopes = jnp.concatenate([stage_slopes[:, 0], ks[-1:]])
-    if quartic is None:
-        return ls, slopes, None
-    weights = jnp.asarray(quartic[:-1], ks.dtype)[:, None]
-    return ls, slopes, (weights[None] * stage_slopes).sum(1) + quartic[-1] * slopes[1:]
+    return ls[0, 0], ks[0, 0, :-1].reshape(count, -1, l0.shape[0]), ks[0, 0, -1]
 
 
 def velocity(layers: Layers, t: Float[Array, ""], l: Float[Array, " l"]) -> Float[Array, " l"]:

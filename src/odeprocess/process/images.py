@@ -156,11 +156,11 @@ class ImageEncoder(AbstractEncoder):
         self.net = MLP(width + 1, r_dim, width, 2, "relu", key=net_key)
         self.missing = missing
 
-    def __call__(self, series: Series) -> Float[Array, "n r"]:
+    def features(self, series: Series) -> Float[Array, "n f"]:
         y = jnp.where(series.mask, series.y, 0.0)
         pixels = jnp.concatenate([y, series.mask.astype(y.dtype)], -1) if self.missing else y
         codes = jax.vmap(lambda x: self.code(self.conv(x)))(pixels)
-        return jax.vmap(self.net)(jnp.concatenate([codes, series.t[:, None]], -1))
+        return jax.vmap(self.net.features)(jnp.concatenate([codes, series.t[:, None]], -1))
 
 
 class FrameHead(AbstractHead):

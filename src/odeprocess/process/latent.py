@@ -151,7 +151,7 @@ class Inference(eqx.Module):
 
     def summarise(self, series: Series) -> Summary:
         """The summary of one series' observations."""
-        return summarise(self.encoder(series), series, series.mask)
+        return summarise(self.encoder, self.encoder.features(series), series, series.mask)
 
     def belief(self, summary: Summary, static: Float[Array, " k"]) -> Normal:
         """The belief over z that a summary stands for."""
@@ -172,6 +172,8 @@ class Inference(eqx.Module):
         if self.encoder.missing:
             context, target = self.summarise(task.given()), self.summarise(task.asked())
         else:
-            r = self.encoder(points)
-            context, target = (summarise(r, points, mask) for mask in (task.context, task.target))
-        return self.belief(context, static), self.belief(target, static)
+            features = self.encoder.features(points)
+            context, target = (summarise(self.encoder, features, points, mask) for mask in (task.context, task.target))
+        # One call for both: half as many products, twice as large.
+        both = jax.vmap(self.belief, (0, None))(jax.tree.map(lambda a, b: jnp.stack([a, b]), context, target), static)
+        return jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)

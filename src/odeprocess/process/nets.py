@@ -35,7 +35,7 @@ class Linear(eqx.Module):
         self.bias = jr.uniform(bias_key, (out_dim,), minval=-limit, maxval=limit)
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Float[Array, " out_dim"]:
-        return self.weight @ x + self.bias
+        return x @ self.weight.T + self.bias
 
 
 def widened(tree: Any) -> Any:
@@ -61,7 +61,12 @@ class MLP(eqx.Module):
         self.activation = activation
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Float[Array, " out_dim"]:
-        return _rest(self.layers[1:], ACTIVATIONS[self.activation], self.layers[0](x))
+        return self.layers[-1](self.features(x))
+
+    def features(self, x: Float[Array, " in_dim"]) -> Float[Array, " width"]:
+        """What the last layer, which is linear, is given; there must be a hidden one."""
+        activation = ACTIVATIONS[self.activation]
+        return activation(_rest(self.layers[1:-1], activation, self.layers[0](x)))
 
 
 class Prepared(eqx.Module):
@@ -108,7 +113,7 @@ class TimedMLP(eqx.Module):
         return Prepared(weight[:, :l], weight[:, -1], weight[:, l:-1] @ d + first.bias)
 
     def __call__(self, l: Float[Array, " l"], t: Float[Array, ""], prepared: Prepared) -> Float[Array, " out"]:
-        x = prepared.state_weight @ l + (prepared.offset + t * prepared.time_weight)
+        x = l @ prepared.state_weight.T + (prepared.offset + t * prepared.time_weight)
         return _rest(self.net.layers[1:], ACTIVATIONS[self.net.activation], x)
 
     def layers(self, prepared: Prepared) -> Layers | None:

@@ -1,0 +1,65 @@
+"""From nothing to an answer: import, compiling, the first prediction; with and without what was compiled before."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from .common import Setting
+
+FIRST = """
+import jax, json, time, numpy as np
+began = time.perf_counter()
+import odeprocess as odp
+protocol = odp.experiments.protocol("sines")
+series = protocol.series(protocol.train, key=jax.random.key(0))
+imported = time.perf_counter()
+fit = protocol.replace(epochs={epochs}).fit("{model}", series, progress=False)
+fitted = time.perf_counter()
+posterior = fit.model.condition([0.0, 1.0], [0.1, 0.8], key=jax.random.key(1))
+posterior.mean(np.linspace(-3, 3, 100))
+print(json.dumps([imported - began, fitted - imported, time.perf_counter() - fitted, fit.compile_seconds]))
+"""
+
+
+def cold_start(setting: Setting) -> list[dict]:
+    """Each in a process of its own, from its beginning to its end; the imports are medians of several."""
+    import json
+
+    rows = []
+    common = {"benchmark": "start", "task": "sines"}
+    python, command = [sys.executable, "-c"], [sys.executable, "-m", "odeprocess"]
+    calls = {
+        "python, nothing else": [*python, "pass"],
+        "import odeprocess": [*python, "import odeprocess"],
+        "import jax": [*python, "import jax"],
+        "import odeprocess, and what fit needs": [*python, "import odeprocess; odeprocess.fit"],
+        "odeprocess --help": [*command, "--help"],
+    }
+    for what, call in calls.items():
+        taken = [wall(call) for _ in range(setting.few(5) + 1)][1:]
+        rows.append({**common, "what": what, "seconds": statistics.median(taken)})
+    with tempfile.TemporaryDirectory() as folder:
+        cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        ways = {"no cache": {"JAX_ENABLE_COMPILATION_CACHE": "0"}, "cache, first run": cache, "cache, second run": cache}
+        for model in ("np", "ndp")[1 if setting.quick else 0 :]:
+            for way, settings in list(ways.items())[1 if setting.quick else 0 :]:
+                code = FIRST.format(epochs=2, model=model)
+                began = time.perf_counter()
+                done = subprocess.run(
+                    [*python, code], env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True, check=True
+                )
+                row = {**common, "what": f"fit and a first prediction, {way}", "model": model, "batch": 5}
+                parts = json.loads(done.stdout.splitlines()[-1])
+                names = ("import_seconds", "fit_seconds", "predict_seconds", "compile_seconds")
+                rows.append({**row, "seconds": time.perf_counter() - began, **dict(zip(names, parts, strict=True))})
+    return rows
+
+
+def wall(call: list[str]) -> float:
+    """Seconds of a process."""
+    began = time.perf_counter()
+    subprocess.run(call, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began

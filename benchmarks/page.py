@@ -1,0 +1,172 @@
+"""The page on speed: tables and pictures from the rows of `results/speed.json`, put into `speed.md`."""
+
+from pathlib import Path
+from typing import Any
+
+Rows = list[dict[str, Any]]
+DEVICES = {"cpu": "CPU", "gpu": "H200"}
+COLOURS = {"cpu": "#c2410c", "gpu": "#1d4ed8"}
+
+
+def write_page(rows: Rows, to: Path) -> Path:
+    """Writes `speed.md` and its pictures into `to`."""
+    text = Path(__file__).with_name("speed.md").read_text(encoding="utf-8")
+    devices = [device for device in DEVICES if any(row["device"] == device for row in rows)]
+    sections = {"TRAINING": training, "FLOOR": floor, "LATENCY": latency, "START": start, "BATCH": batch, "STREAM": stream}
+    for name, section in sections.items():
+        tables = [(device, section([row for row in rows if row["device"] == device])) for device in devices]
+        found = [f"**{where(rows, device)}**\n\n{table}" for device, table in tables if table]
+        text = text.replace(f"{{{name}}}", "\n\n".join(found) or "Not measured yet.")
+    (to / "speed").mkdir(parents=True, exist_ok=True)
+    training_picture(rows, devices, to / "speed" / "training.png")
+    scaling_picture(rows, devices, to / "speed" / "scaling.png")
+    path = to / "speed.md"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def where(rows: Rows, device: str) -> str:
+    """A device, with the versions that were measured."""
+    row = next(row for row in rows if row["device"] == device)
+    kind = row["kind"] if device == "gpu" else "A CPU"
+    return f"{kind}, JAX {row['jax']}"
+
+
+def picked(rows: Rows, benchmark: str) -> Rows:
+    """The rows of a benchmark."""
+    return [row for row in rows if row["benchmark"] == benchmark]
+
+
+def training(rows: Rows) -> str:
+    """Training times of ours and of the reference."""
+    lines = []
+    for row in picked(rows, "train") + picked(rows, "adaptive"):
+        peer, tuned = row.get("ratio_to_reference"), row.get("ratio_to_tuned_reference")
+        faster = "" if peer is None else f"{peer:.0f} ×" + ("" if tuned is None else f" ({tuned:.0f} × the tuned one)")
+        over = f"{row['ratio_to_np']:.1f}" if "ratio_to_np" in row else ""
+        compiling = f"{row['compile_seconds']:.1f} s" if "compile_seconds" in row else ""
+        steps = row["seconds"] / row["epochs"] / 98
+        lines.append((row["model"], duration(row["seconds"]), duration(steps), over, faster, compiling))
+    return table(("", "30 epochs", "a step", "over its NP", "faster than the reference", "compiling"), lines)
+
+
+def floor(rows: Rows) -> str:
+    """The time of a step beside the floor."""
+    measured = {(r["model"], r["batch"]): r["seconds"] for r in picked(rows, "batch")}
+    measured |= {(r["model"], 5): r["seconds"] / r["epochs"] / 98 for r in picked(rows, "train")}
+    lines = []
+    for row in picked(rows, "floor"):
+        taken = measured.get((row["model"], row["batch"]))
+        if taken is not None:
+            flops, over = f"{row['flops'] / 1e6:.0f} MFLOP", f"{taken / row['seconds']:.1f}"
+            lines.append((row["model"], str(row["batch"]), flops, duration(row["seconds"]), duration(taken), over))
+    for row in picked(rows, "machine"):
+        rate, moved, launch = row["flops_a_second"] / 1e9, row["bytes_a_second"] / 1e9, row["launch_seconds"]
+        said = f"The machine: {rate:,.0f} GFLOP/s in a large product, {moved:,.0f} GB/s in a copy, {duration(launch)} for "
+        return f"{table(('', 'batch', 'work', 'floor', 'measured', 'ratio'), lines)}\n\n{said}the smallest operation in a loop."
+    return ""
+
+
+def latency(rows: Rows) -> str:
+    """Answers about one series."""
+    lines = [(row["what"], duration(row["seconds"]), duration(row["compile_seconds"])) for row in picked(rows, "latency")]
+    return table(("", "time", "compiling"), lines)
+
+
+def start(rows: Rows) -> str:
+    """From nothing to an answer."""
+    lines = []
+    for row in picked(rows, "start"):
+        what = f"{row['model']}: {row['what']}" if "model" in row else row["what"]
+        parts = [duration(row[f"{name}_seconds"]) if "model" in row else "" for name in ("compile", "predict")]
+        lines.append((what, duration(row["seconds"]), *parts))
+    return table(("", "the whole process", "of it, compiling `fit`", "first prediction"), lines)
+
+
+def batch(rows: Rows) -> str:
+    """A training step by batch."""
+    lines = []
+    for row in picked(rows, "batch"):
+        memory = row["device_gib"] or row["peak_gib"]
+        each = duration(row["seconds"] / row["batch"])
+        lines.append((row["model"], str(row["batch"]), duration(row["seconds"]), each, f"{memory:.2f} GiB"))
+    return table(("", "batch", "a step", "a series", "most memory"), lines)
+
+
+def stream(rows: Rows) -> str:
+    """Many series, chunk by chunk."""
+    lines = []
+    for row in picked(rows, "stream"):
+        memory = f"{row['peak_gib']:.2f} GiB" if "peak_gib" in row else "as above"
+        rate = f"{row['series'] / row['seconds']:,.0f}"
+        lines.append(
+            (f"{row['series']:,}{' (from a sixteenth)' * ('extrapolated' in row)}", duration(row["seconds"]), rate, memory)
+        )
+    return table(("series", "time", "series a second", "most memory"), lines)
+
+
+def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
+    """A table in Markdown; nothing if there are no lines."""
+    if not lines:
+        return ""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *lines))
+
+
+def duration(seconds: float) -> str:
+    """A time with a unit that suits it."""
+    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms"), (120.0, 1.0, "s"), (7200.0, 1 / 60, "min")):
+        if seconds < limit:
+            return f"{factor * seconds:.3g} {unit}"
+    return f"{seconds / 3600:.3g} h"
+
+
+def training_picture(rows: Rows, devices: list[str], path: Path) -> None:
+    """Thirty epochs of every model, as bars."""
+    from odeprocess.experiments.pictures import plt
+
+    figure, axes = plt.subplots(1, len(devices), figsize=(4.6 * len(devices), 3.4), layout="constrained", squeeze=False)
+    for axis, device in zip(axes[0], devices, strict=True):
+        found = [row for row in picked(rows, "train") + picked(rows, "adaptive") if row["device"] == device]
+        found = sorted((row for row in found if row["model"] != "ndp, grid"), key=lambda row: row["seconds"])
+        if not found:
+            continue
+        colours = ["#9ca3af" if row["model"].startswith("reference") else COLOURS[device] for row in found]
+        bars = axis.barh([row["model"] for row in found], [row["seconds"] for row in found], color=colours)
+        axis.bar_label(bars, [duration(row["seconds"]) for row in found], fontsize=7, padding=2)
+        axis.set(xscale="log", title=f"{DEVICES[device]}: training on sines, 30 epochs", xlabel="seconds")
+        axis.set_xlim(right=5 * found[-1]["seconds"])  # room for the labels
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def scaling_picture(rows: Rows, devices: list[str], path: Path) -> None:
+    """Time against size, on logarithmic axes, with a line of slope one."""
+    from odeprocess.experiments.pictures import plt
+
+    kinds = {
+        "batch": ("batch", "series in a batch", "training step"),
+        "dim(l)": ("l_dim", "dim(l)", "training step, batch 5"),
+        "context": ("points", "points given", "condition, one series"),
+        "targets": ("points", "times asked", "predict, one series, 64 draws"),
+        "stream": ("series", "series", "predict, 100 times × 16 draws"),
+    }
+    figure, axes = plt.subplots(1, len(kinds), figsize=(3.1 * len(kinds), 2.9), layout="constrained")
+    for axis, (benchmark, (size, label, title)) in zip(axes, kinds.items(), strict=True):
+        for device in devices:
+            found = [
+                r for r in picked(rows, benchmark) if r["device"] == device and r["model"] == "ndp" and "extrapolated" not in r
+            ]
+            if found:
+                axis.plot(
+                    [r[size] for r in found], [r["seconds"] for r in found], "o-", color=COLOURS[device], label=DEVICES[device]
+                )
+                last = found[-1]
+                line = [last["seconds"] * r[size] / last[size] for r in found]
+                axis.plot([r[size] for r in found], line, ":", color=COLOURS[device], lw=1)
+        axis.set(xscale="log", yscale="log", xlabel=label)
+        axis.set_title(title, fontsize=9)
+        axis.grid(alpha=0.25)
+    axes[0].set_ylabel("seconds")
+    axes[0].legend(fontsize=8)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
