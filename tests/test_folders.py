@@ -116,6 +116,7 @@ DAMAGES = {
     "card that is a list": (lambda f: (f / "model.json").write_text("[]"), "not written by odeprocess"),
     "scaling edited by hand": (edited(lambda c: c["scaling"].update(t_scale=9.0), sign=False), "edited: its checksum"),
     "newer format": (edited(lambda c: c.update(format=99, version="9.0")), "odeprocess 9.0 in format 99.*newer odeprocess"),
+    "older format": (edited(lambda c: c.update(format=1)), "in format 1.*Train the model anew"),
     "no format": (edited(lambda c: c.pop("format")), "format is None"),
     "spec missing": (edited(lambda c: c.pop("spec")), "damaged: KeyError"),
     "spec with unknown fields": (edited(lambda c: c["spec"].update(colour="red")), "damaged: TypeError"),

@@ -22,7 +22,7 @@ from .process import Process, Spec
 from .scaling import Scaling
 from .version import __version__
 
-FORMAT = 1
+FORMAT = 2  # 2: priors are mixtures, in the coordinates in which their one normal distribution is standard
 CARD = "model.json"
 
 
@@ -109,6 +109,11 @@ def _card(folder: Path) -> dict[str, Any]:
     checks.require(
         made > FORMAT or card.get("sha256") == _card_digest(card),
         f"{path} is damaged or was edited: its checksum is wrong. Save the model again, or fetch a sound copy.",
+    )
+    checks.require(
+        made >= FORMAT,
+        f"{folder} was written by odeprocess {card.get('version')} in format {made}; this is {__version__}, which reads "
+        f"format {FORMAT} alone. Train the model anew, or use the version that wrote it.",
     )
     checks.require(
         made <= FORMAT,

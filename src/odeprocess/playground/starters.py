@@ -11,7 +11,7 @@ from typing import Any
 import jax.random as jr
 
 from ..data import lotka_volterra, sines, table_path
-from ..folders import CARD as MODEL_FILE
+from ..folders import CARD as MODEL_FILE, FORMAT
 from ..forecaster import Forecaster
 from ..model import Model
 from ..optimise import FitOptions
@@ -20,7 +20,7 @@ from ..recipes import recipe
 from ..train import fit
 from .exhibit import NOTES
 
-FORMAT = 1  # of what is kept: another one trains anew
+KEPT = f"playground-{FORMAT}"  # models in another format are left alone, and trained anew
 SERIES, STEPS, BATCH = 128, 600, 32
 NOISE = 0.02  # so that the models bear with clicks that are a little off
 SIZES = {"l_dim": 4, "z_dim": 8, "h_dim": 32, "r_dim": 32}
@@ -53,7 +53,7 @@ THEOPHYLLINE = {
 
 def cache() -> Path:
     """Where the models are kept; `ODEPROCESS_CACHE` names another place."""
-    return Path(os.environ.get("ODEPROCESS_CACHE") or Path.home() / ".cache" / "odeprocess") / f"playground-{FORMAT}"
+    return Path(os.environ.get("ODEPROCESS_CACHE") or Path.home() / ".cache" / "odeprocess") / KEPT
 
 
 def available() -> list[str]:
