@@ -24,8 +24,6 @@ LOW, HIGH = np.log([1e-2, 4e-2, 1e-2, 1e-4]), np.log([1e2, 4e1, 1e2, 1.0])
 SHARED_SERIES, SHARED_POINTS = 200, 20  # what hyper-parameters for all series are learned from, at most
 CHUNK = 256
 MISSING = 1e8  # variance of the noise of what is missing
-# XLA's pool of threads on CPUs now and then waits for itself in batches of small factorisations, for ever.
-_jit = functools.partial(jax.jit, compiler_options={"xla_cpu_multi_thread_eigen": False})
 
 
 class Curve(NamedTuple):
@@ -134,7 +132,7 @@ def _minimised(loss, key):
     return losses[best], raws[best]
 
 
-@_jit
+@jax.jit
 def _fitted(t, y, at):
     def one(series):
         t, y, at, key = series
@@ -146,12 +144,12 @@ def _fitted(t, y, at):
     return jax.lax.map(one, (t, y, at, jr.split(jr.key(0), t.shape[0])), batch_size=min(CHUNK, t.shape[0]))
 
 
-@functools.partial(_jit, static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _shared(kernel, t, y):
     return _minimised(lambda raw: jax.vmap(lambda t, y: _loss(kernel, raw, t, y))(t, y).mean(), jr.key(0))
 
 
-@functools.partial(_jit, static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def _conditioned(kernel, raw, t, y, at):
     return jax.lax.map(lambda s: _predicted(kernel, raw, *s), (t, y, at), batch_size=min(CHUNK, t.shape[0]))
 
