@@ -46,7 +46,10 @@ def per_series(t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
                 parts.append((np.zeros(at.shape), np.ones(at.shape), np.zeros(at.shape)))
                 continue
             arguments = (*(jnp.asarray(x, jnp.float64) for x in (t, y[..., channel], at)),)
-            parts.append(jax.device_get(_fitted(*arguments)))
+            # One after the other: where XLA has fewer threads than loops to run at once, it can wait for itself for ever.
+            found = [jax.device_get(_fitted(kernel, *arguments)) for kernel in KERNELS]
+            best = np.argmin(np.stack([loss for loss, _ in found]), 0)
+            parts.append([np.stack(x)[best, np.arange(len(t))] for x in zip(*(curve for _, curve in found), strict=True)])
         return Curve(*(np.stack(x, -1) for x in zip(*parts, strict=True)))
 
 
@@ -132,14 +135,14 @@ def _minimised(loss, key):
     return losses[best], raws[best]
 
 
-@jax.jit
-def _fitted(t, y, at):
+@functools.partial(jax.jit, static_argnums=0)
+def _fitted(kernel, t, y, at):
+    """The least loss and the prediction of each series."""
+
     def one(series):
         t, y, at, key = series
-        found = [_minimised(lambda raw, k=kernel: _loss(k, raw, t, y) + _unlikely(raw), key) for kernel in KERNELS]
-        curves = [_predicted(kernel, raw, t, y, at) for kernel, (_, raw) in zip(KERNELS, found, strict=True)]
-        best = jnp.argmin(jnp.stack([loss for loss, _ in found]))
-        return tuple(jnp.stack(x)[best] for x in zip(*curves, strict=True))
+        loss, raw = _minimised(lambda raw: _loss(kernel, raw, t, y) + _unlikely(raw), key)
+        return loss, _predicted(kernel, raw, t, y, at)
 
     return jax.lax.map(one, (t, y, at, jr.split(jr.key(0), t.shape[0])), batch_size=min(CHUNK, t.shape[0]))
 
