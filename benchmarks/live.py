@@ -99,6 +99,8 @@ def document(server: Server, examples: int) -> dict[str, Any]:
     options = ["--checks", "all", "--max-examples", str(examples), "--exclude-path-regex", "events$", "--no-color"]
     done = subprocess.run([program, "run", url, *options], capture_output=True, text=True, cwd=tempfile.gettempdir())
     cases = re.search(r"(\d+) generated", done.stdout)
+    if done.returncode:
+        print(done.stdout + done.stderr, file=sys.stderr, flush=True)
     return {
         "benchmark": "schemathesis",
         "examples": examples,

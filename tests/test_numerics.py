@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from odeprocess.calibration import fitted_misfit
+from odeprocess.linear import orthonormalised, projected
 from odeprocess.misfit import Misfit
-from odeprocess.qr import orthonormalised, projected
 from odeprocess.soap import soap, turned
 
 
@@ -83,3 +83,38 @@ def test_the_noise_of_series_is_found_again(freedom, least, most):
     noise = 2.0 * freedom / rng.chisquare(freedom, 1000)
     found = fitted_misfit(noise * rng.chisquare(counts), counts)
     assert least <= found.freedom <= most and found.scale == pytest.approx(2.0, rel=0.15)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_triangular_and_positive_systems_are_solved_as_numpy_solves_them(size):
+    rng = np.random.default_rng(size)
+    a = rng.normal(size=(5, size, size + 2)).astype(np.float32)
+    a = a @ np.swapaxes(a, 1, 2) + 0.1 * np.eye(size, dtype=np.float32)
+    b = rng.normal(size=(5, size, 3)).astype(np.float32)
+    root = np.asarray(jax.vmap(cholesky)(a))
+    np.testing.assert_allclose(root, np.linalg.cholesky(a), rtol=1e-4, atol=1e-5)
+    close = {"rtol": 1e-3, "atol": 1e-4}
+    lower = jax.vmap(lambda a, b: solve_triangular(a, b, lower=True))(root, b)
+    np.testing.assert_allclose(lower, np.linalg.solve(root, b), **close)
+    upper = jax.vmap(solve_triangular)(np.swapaxes(root, 1, 2), b[..., 0])
+    np.testing.assert_allclose(upper, np.linalg.solve(np.swapaxes(root, 1, 2), b)[..., 0], **close)
+    np.testing.assert_allclose(jax.vmap(solve_positive)(a, b), np.linalg.solve(a, b), rtol=1e-2, atol=1e-3)
+
+
+def test_the_other_half_of_a_triangular_matrix_neither_counts_nor_learns():
+    a = jnp.asarray(matrix(3, 4, 4, 2.0), jnp.float32)
+    b = jnp.arange(4.0)
+    np.testing.assert_array_equal(solve_triangular(a, b), solve_triangular(jnp.triu(a), b))
+    slopes = jax.grad(lambda a: (solve_triangular(a, b, lower=True) ** 2).sum())(a)
+    np.testing.assert_array_equal(np.triu(slopes, 1), 0.0)
+    assert (np.tril(np.abs(slopes)).max(0) > 0).all()
+
+
+def test_a_matrix_without_a_root_gives_nan():
+    assert np.isnan(cholesky(jnp.asarray([[1.0, 2.0], [2.0, 1.0]]))).any()
+
+
+def test_bases_are_orthonormal_in_batches_too():
+    a = jnp.asarray(np.stack([matrix(seed, 20, 20, 1e3) for seed in range(3)]), jnp.float32)
+    q = np.asarray(jax.jit(jax.vmap(orthonormal))(a))
+    np.testing.assert_allclose(np.swapaxes(q, 1, 2) @ q, np.broadcast_to(np.eye(20), (3, 20, 20)), atol=1e-5)

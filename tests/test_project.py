@@ -15,17 +15,17 @@ PACKAGE = ROOT / "src" / "odeprocess"
 # A file imports only from files that stand before it. ARCHITECTURE.md explains the order.
 LAYERS = """
 version checks progress
-series scaling distributions
+linear series scaling distributions
 data.files data.curves data.physics data.images data.characters data
 tasks
 process.nets process.tableaus process.stepping process.encoder process.latent process.field process.march process.cuda
 process.fused process.solvers process.flow
 process.decoder process.images process.likelihood process.core process.spec process.variants process
-objectives metrics qr misfit problem peaks refine
+objectives metrics misfit problem peaks refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
 tally ledger roster streamfile stream design
-optimise epoch soap mixture polish prepare course outcome checkpoints train recipes
+optimise epoch soap mixture polish prepare course outcome checkpoints train recipes contest
 tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime

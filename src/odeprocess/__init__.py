@@ -38,6 +38,7 @@ _HOMES = {
     "VARIANTS": "process",
     "elbo": "objectives",
     "fit": "train",
+    "learn": "contest",
     "load": "model",
     "make_series": "series",
     "recipe": "recipes",
@@ -52,6 +53,7 @@ __all__ = ["__version__", *sorted(_HOMES), "data", "experiments", "plots", "proc
 
 if TYPE_CHECKING:
     from . import data as data, experiments as experiments, plots as plots, process as process
+    from .contest import learn as learn
     from .course import History as History
     from .design import Suggestion as Suggestion, suggest as suggest
     from .diagnostics import solver_error as solver_error

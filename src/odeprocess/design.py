@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import checks
+from .linear import cholesky
 from .posterior import Posterior
 from .series import bucket
 
@@ -135,7 +136,7 @@ def _log_det(curves: Any, noise: Any) -> Any:
     """Half the log determinant of the channels' covariance in a measurement at each time, in units of its noise."""
     centred = (curves - curves.mean(0, keepdims=True)) / jnp.sqrt(noise)[None]
     covariance = jnp.einsum("nmi,nmj->mij", centred, centred) / curves.shape[0]
-    factors = jnp.linalg.cholesky(covariance + jnp.eye(covariance.shape[-1], dtype=covariance.dtype)[None])
+    factors = jax.vmap(cholesky)(covariance + jnp.eye(covariance.shape[-1], dtype=covariance.dtype)[None])
     return jnp.log(jnp.diagonal(factors, axis1=1, axis2=2)).sum(-1)
 
 

@@ -13,6 +13,7 @@ from .scaling import series_origins
 from .series import Series
 
 LEAST_HALF = 0.05  # of an interval, on either side of the mean
+LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter for a solution that was not found
 MANY, FEW = 20, 16  # given so many observations posteriors take long, and a few series say enough
 
 
@@ -34,6 +35,24 @@ def misses_on(model: Any, series: Series, *, refined: bool, key: Any, draws: int
     counts = np.concatenate([np.full(len(misses), count) for count, _, _, misses, _ in evidence])
     _, gaps, beyond, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
     return Misses(counts, Places(gaps, beyond), misses, who, horizon, bare.misfit)
+
+
+def errors_on(model: Any, series: Series, *, key: Any, draws: int) -> np.ndarray:
+    """How far off a model's refined posteriors are, given half of a series, anywhere and from the beginning.
+
+    A logarithm of the typical error of the mean, in scaled units, for each of both questions and each series with two
+    observations or more: so one series that a sharp model gets wrong does not decide about it.
+    """
+    ask, (t, y), observed = Questions(model, key, draws, refined=True), _values(series), np.asarray(series.observed)
+    rng, found = np.random.default_rng(0), []
+    for order in (rng.random(t.shape), t):
+        posterior, given = ask.after(series, order, observed.sum(-1) // 2)
+        off = (np.asarray(posterior.mean(t), np.float64) - y) / np.asarray(model.scaling.y_scale)
+        chosen = (~given & observed)[..., None] & np.isfinite(y)
+        squares = np.where(chosen, np.nan_to_num(off, nan=WORST) ** 2, 0.0).sum((1, 2))
+        some = chosen.any((1, 2)) & given.any(1)
+        found.append(0.5 * np.log(squares[some] / chosen[some].sum((1, 2)) + LEAST_ERROR**2))
+    return np.concatenate(found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,15 +78,20 @@ class Questions:
         _, costs = beliefs.refined(found.process, found.record, belief, belief, found.keys, 2, 8, None)
         return fitted_misfit(np.asarray(costs, np.float64), np.asarray(series.mask).sum((1, 2)))
 
+    def after(self, series: Series, order: np.ndarray, count: Any) -> tuple[Posterior, np.ndarray]:
+        """The answer to the first `count` points by `order` (one number, or one for each series), and which those are."""
+        (t, y), observed = _values(series), np.asarray(series.observed)
+        rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
+        given = (rank < np.broadcast_to(count, len(t))[:, None]) & observed
+        index = np.argsort(~given, 1, kind="stable")[:, : np.max(count)]
+        seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
+        posterior = self.posterior(series, np.take_along_axis(t, index, 1), seen)
+        return posterior.refine() if self.refined else posterior, given
+
     def misses(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
         """Given the first `count` points by `order`: place, side, miss and series of every other value, flat."""
         (t, y), observed = _values(series), np.asarray(series.observed)
-        rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
-        given = (rank < count) & observed
-        index = np.argsort(~given, 1, kind="stable")[:, :count]
-        seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
-        posterior = self.posterior(series, np.take_along_axis(t, index, 1), seen)
-        posterior = posterior.refine() if self.refined else posterior
+        posterior, given = self.after(series, order, count)
         (low, high), mean = posterior.interval(t), posterior.mean(t)
         # Spread is corrected around the mean, which in a skewed belief is not in the middle of the interval.
         half = np.maximum(np.where(y < mean, mean - low, high - mean), LEAST_HALF * (high - low))

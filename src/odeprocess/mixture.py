@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jax.scipy.linalg import solve_triangular
 
+from .linear import cholesky, solve_triangular
 from .process.latent import MEMBERS, Mixture, Prior
 
 STEPS = 60
@@ -56,12 +56,12 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mix
         typical = own[1:].sum(0) / jnp.maximum(counts[1:].sum(), 1.0)
         shapes = (own + LEANING * typical[None]) / (counts + LEANING)[:, None, None] + RIDGE * eye[None]
         # The first part is all series' and keeps its place; none ever counts for less than one series in all.
-        means, chols = means.at[0].set(0.0), jnp.linalg.cholesky(shapes).at[0].set(eye)
+        means, chols = means.at[0].set(0.0), jax.vmap(cholesky)(shapes).at[0].set(eye)
         share = jnp.maximum(counts, 1.0 / parts)
         return (jnp.log(share / share.sum()), means, chols), None
 
     means = jnp.concatenate([jnp.zeros_like(x[:1]), _apart(x, parts - 1)])
-    narrow = jnp.linalg.cholesky(0.1 * eye + covariance.mean(0))
+    narrow = cholesky(0.1 * eye + covariance.mean(0))
     chols = jnp.broadcast_to(narrow, (parts, *eye.shape)).at[0].set(eye)
     start = (jnp.full(parts, -math.log(parts), x.dtype), means, chols)
     (log_weights, means, chols), _ = jax.lax.scan(step, start, None, length=STEPS)

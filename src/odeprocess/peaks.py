@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
+from .linear import orthonormalised
 from .misfit import Misfit
 from .problem import Problem, enough, in_rounds, linearised, solve
 from .process.latent import Mixture, Prior
-from .qr import orthonormalised
 
 STARTS = 8  # from which the mode is sought, at least
 

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
 from .epoch import Plan
+from .linear import cholesky, solve_positive, solve_triangular
 from .mixture import fitted
 from .problem import Problem, precision_root, solve
 from .process import Process
@@ -102,11 +102,11 @@ def _prior(modes, roots, static) -> Prior:
     count, size = modes.shape
     inputs = jnp.concatenate([jnp.ones((count, 1), modes.dtype), static], 1)
     penalty = jnp.diag(jnp.concatenate([jnp.zeros(1), jnp.ones(static.shape[1])]).astype(modes.dtype))
-    weights = jnp.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ modes)
+    weights = solve_positive(inputs.T @ inputs + penalty, inputs.T @ modes)
     rest = modes - inputs @ weights
     inverse = jax.vmap(lambda r: solve_triangular(r, jnp.eye(size, dtype=r.dtype)))(roots)
     scatter = rest.T @ rest + jnp.einsum("nij,nkj->ik", inverse, inverse) + 1e-2 * jnp.eye(size, dtype=modes.dtype)
-    return Prior(weights[0], weights[1:].T, jnp.linalg.cholesky(scatter / count))
+    return Prior(weights[0], weights[1:].T, cholesky(scatter / count))
 
 
 def _epoch(plan, state, key, epoch, series):

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from .linear import orthonormalised, projected, solve_triangular
 from .process import Process
 from .process.latent import Prior
 from .process.solvers import Extent
-from .qr import orthonormalised, projected
 from .series import Series
 
 FIRST_DAMPING, EASED, TIGHTENED = 1.0, 0.1, 30.0

@@ -12,13 +12,14 @@ BATCH = 49
 SHORT, LONG = 12, 40  # most observations given in training, for short series and for long ones
 
 
-def recipe(series: Series, *, steps: int = 2000) -> dict[str, Any]:
+def recipe(series: Series, *, steps: int = 2000, spec: str = "ndp-skip") -> dict[str, Any]:
     """How to train the most accurate model we know on series: `fit(series=series, **recipe(series))`.
 
     Arguments:
         series: the training series.
         steps: gradient steps of the first half; the second half has three times as many. The default takes about two minutes
             on two cores.
+        spec: the variant, `"ndp-skip"` or its linear sister `"ndp-linear"`; `learn` trains both and keeps the better.
 
     Examples:
         >>> import jax, odeprocess as odp
@@ -35,4 +36,4 @@ def recipe(series: Series, *, steps: int = 2000) -> dict[str, Any]:
     sampler = TaskSampler(context=(0, most), extra=(rest, rest), split="mixed", shared="nothing")
     epochs = max(1, round(steps * batch / count))
     options = FitOptions(epochs=epochs, polish=3 * epochs, batch_size=batch, learning_rate=3e-3, schedule="cosine", clip=100.0)
-    return {"spec": variant("ndp-skip"), "sampler": sampler, "options": options}
+    return {"spec": variant(spec), "sampler": sampler, "options": options}

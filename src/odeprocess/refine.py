@@ -14,16 +14,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from .distributions import Normal
+from .linear import projected, solve_triangular
 from .misfit import Misfit
 from .peaks import Peak, peaks
 from .problem import Problem, Solution, enough, in_rounds, solve
 from .process import Process
 from .process.solvers import Extent
-from .qr import projected
 from .series import Series
 
 LOST = 0.05  # the share of draws that may be far from a solution

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from .linear import orthonormal
+
 MEMORY, SCALE_MEMORY, BASIS_MEMORY, EPSILON = 0.95, 0.99, 0.95, 1e-12
 LARGEST = 128  # a side longer than this keeps its own axes
 
@@ -73,8 +75,7 @@ def turned(state: SoapState) -> SoapState:
 
 def _turn(moment, basis):
     scale = jnp.maximum(jnp.trace(moment), 1e-30)
-    q, _ = jnp.linalg.qr(moment / scale @ basis)
-    return q
+    return orthonormal(moment / scale @ basis)
 
 
 def _sides(x) -> Sides | None:

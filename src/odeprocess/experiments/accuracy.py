@@ -1,6 +1,7 @@
 """The scoreboard: every model on every task, given more and more of each series, inside it and ahead of it."""
 
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,10 @@ from typing import Any
 import jax.random as jr
 import numpy as np
 
+from ..contest import held_back, winners
 from ..data import SOURCES
 from ..model import Model
 from ..outcome import Fit
-from ..process import variant
 from ..recipes import recipe
 from ..scaling import Scaling
 from ..series import Series
@@ -22,9 +23,8 @@ from .protocol import protocol
 
 SPLITS = ("interpolation", "forecast")
 DRAWS = 128
-HELD_OUT = 60  # series that calibrate, at most a fifth of them all
 SERIES_AT_ONCE = 250
-BASELINE_STEPS = 3000
+STEPS, BASELINE_STEPS = 2000, 3000
 PAPER = {"paper-ndp": "ndp", "paper-np": "np"}
 
 
@@ -75,23 +75,15 @@ class Board:
 
 
 def train(board: Board, name: str, seeds: tuple[int, ...], told: Callable[[str], None]) -> Fit:
-    """Trains one of our models."""
+    """Trains one of the other models."""
     series = board.train
     if name in PAPER:
         plan = protocol(board.task)
         plan = plan.replace(epochs=2) if board.quick else plan
         return plan.fit(PAPER[name], series, seeds=seeds, progress=told)
-    if name == "latent-ode":
-        plan = recipe(series, steps=20 if board.quick else BASELINE_STEPS)
-        plan = {**plan, "spec": variant(name), "options": dataclasses.replace(plan["options"], polish=0)}
-        return fit(series=series, seeds=seeds, progress=told, **plan)
-    series = series[: len(series) - held_out(series)]
-    return fit(series=series, seeds=seeds, progress=told, **recipe(series, **({"steps": 20} if board.quick else {})))
-
-
-def held_out(series: Series) -> int:
-    """How many of the training series are kept back to calibrate on."""
-    return min(HELD_OUT, len(series) // 5)
+    plan = recipe(series, spec=name, steps=20 if board.quick else BASELINE_STEPS)
+    plan = {**plan, "options": dataclasses.replace(plan["options"], polish=0)}
+    return fit(series=series, seeds=seeds, progress=told, **plan)
 
 
 def score_model(model: Model, board: Board, *, refined: bool, told: Callable[[str], None]) -> dict[str, dict[str, list[float]]]:
@@ -177,17 +169,18 @@ def run_board(board: Board, name: str, seeds: tuple[int, ...], folder: Path, tol
         return {**about, "seeds": 1, "scores": {name: [score_gaussian(board, name, told)]}}
     if name == "anp":
         return {**about, "seeds": len(seeds), "scores": {name: [score_attentive(board, seed, told) for seed in seeds]}}
-    found, series = train(board, name, seeds, told), board.train
-    scores: dict[str, list[Any]] = {}
-    for i, model in enumerate(found.models):
+    began, (kept, held) = time.perf_counter(), held_back(board.train)
+    if name == "default":
+        models = winners(kept, held, steps=20 if board.quick else STEPS, seeds=seeds, progress=told)
+        ways = {"default": True, "default-amortised": False}
+    else:
+        models, ways = train(board, name, seeds, told).models, {name: False}
+    seconds, scores = time.perf_counter() - began, {way: [] for way in ways}
+    for i, model in enumerate(models):
         if model is None:
             continue
         model.save(folder / f"model-{i}")
-        if name != "default":
-            scores.setdefault(name, []).append(score_model(model, board, refined=False, told=told))
-            continue
-        for way, refined in (("default", True), ("default-amortised", False)):
-            sure = model if board.quick else model.calibrated(series[len(series) - held_out(series) :], refined=refined)
-            scores.setdefault(way, []).append(score_model(sure, board, refined=refined, told=told))
-    times = {"train_seconds": found.train_seconds, "compile_seconds": found.compile_seconds}
-    return {**about, "seeds": len(scores[next(iter(scores))]), "scores": scores, **times}
+        for way, refined in ways.items():
+            sure = model.calibrated(held, refined=refined) if name == "default" and not board.quick else model
+            scores[way].append(score_model(sure, board, refined=refined, told=told))
+    return {**about, "seeds": len(scores[name]), "scores": scores, "train_seconds": seconds}

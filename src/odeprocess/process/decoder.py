@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from .nets import Linear, SkipMLP, TimedMLP
+from .nets import Linear, Path, TimedMLP, network
 
 
 class AbstractDecoder(eqx.Module):
@@ -48,13 +48,13 @@ class ResidualDecoder(AbstractDecoder):
         return jax.vmap(self.readout)(jnp.concatenate([l, h], -1))
 
 
-class SkipDecoder(AbstractDecoder):
-    """A linear map of (l, d, t) plus a tanh network of them that begins at zero: smooth, so that curves are."""
+class SmoothDecoder(AbstractDecoder):
+    """A linear map of (l, d, t), alone or with a tanh network beside it that begins at zero: smooth, so that curves are."""
 
-    net: SkipMLP
+    net: Any
 
-    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, key: Any):
-        self.net = SkipMLP(l_dim, d_dim, out_dim, width, "tanh", key=key)
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, path: Path = "both", key: Any):
+        self.net = network(path, l_dim, d_dim, out_dim, width, "tanh", key=key)
 
     def __call__(self, l, d, t):
         return jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))

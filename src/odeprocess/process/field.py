@@ -4,10 +4,11 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .nets import Layers, SkipMLP, TimedMLP
+from .nets import Layers, Path, Prepared, SkipMLP, TimedMLP, network
 
 
 class AbstractField(eqx.Module):
@@ -45,15 +46,17 @@ class Velocity(eqx.Module):
 
 
 class FirstOrder(AbstractField):
-    """dl/dt = f(l, d, t), a tanh network, with a linear path beside it if `skip`."""
+    """dl/dt = f(l, d, t): a tanh network, one with a linear path beside it, or that path alone."""
 
     net: TimedMLP | SkipMLP
+    timed: bool = eqx.field(static=True, default=True)
 
-    def __init__(self, l_dim: int, d_dim: int, width: int, *, skip: bool = False, key: Any):
-        self.net = (SkipMLP if skip else TimedMLP)(l_dim, d_dim, l_dim, width, "tanh", key=key)
+    def __init__(self, l_dim: int, d_dim: int, width: int, *, path: Path = "network", timed: bool = True, key: Any):
+        self.net = network(path, l_dim, d_dim, l_dim, width, "tanh", key=key)
+        self.timed = timed
 
     def prepare(self, d: Float[Array, " d"]) -> Any:
-        return self.net.prepare(d)
+        return _prepared(self.net, d, self.timed)
 
     def velocity(self, t, l, prepared):
         return self.net(l, t, prepared)
@@ -66,15 +69,29 @@ class SecondOrder(AbstractField):
     """l = (position, velocity): the position moves by the velocity, and the velocity by f(l, d, t), as in `FirstOrder`."""
 
     net: TimedMLP | SkipMLP
+    timed: bool = eqx.field(static=True, default=True)
 
-    def __init__(self, l_dim: int, d_dim: int, width: int, *, skip: bool = False, key: Any):
-        self.net = (SkipMLP if skip else TimedMLP)(l_dim, d_dim, l_dim // 2, width, "tanh", key=key)
+    def __init__(self, l_dim: int, d_dim: int, width: int, *, path: Path = "network", timed: bool = True, key: Any):
+        self.net = network(path, l_dim, d_dim, l_dim // 2, width, "tanh", key=key)
+        self.timed = timed
 
     def prepare(self, d: Float[Array, " d"]) -> Any:
-        return self.net.prepare(d)
+        return _prepared(self.net, d, self.timed)
 
     def velocity(self, t, l, prepared):
         return jnp.concatenate([l[l.shape[0] // 2 :], self.net(l, t, prepared)])
 
     def layers(self, prepared):
         return self.net.layers(prepared)
+
+
+def _prepared(net: TimedMLP | SkipMLP, d: Float[Array, " d"], timed: bool) -> Any:
+    """The first layers for one d; the weight of time is zero where the field is not told it."""
+    found = net.prepare(d)
+    if timed:
+        return found
+
+    def still(x):
+        return eqx.tree_at(lambda p: p.time_weight, x, jnp.zeros_like(x.time_weight))
+
+    return jax.tree.map(still, found, is_leaf=lambda x: isinstance(x, Prepared))

@@ -11,6 +11,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int
 
 from ..distributions import Normal
+from ..linear import solve_triangular
 from ..series import Series
 from ..tasks import Task
 from .encoder import AbstractEncoder, Summary, summarise
@@ -78,11 +79,11 @@ class Prior(eqx.Module):
 
     def whiten(self, z: Float[Array, " z"], static: Float[Array, " k"]) -> Float[Array, " z"]:
         """The noise behind a draw: the inverse of `colour`."""
-        return jax.scipy.linalg.solve_triangular(self.chol, z - self.mean(static), lower=True)
+        return solve_triangular(self.chol, z - self.mean(static), lower=True)
 
     def kl_from(self, q: Normal, static: Float[Array, " k"]) -> Float[Array, ""]:
         """KL(q ‖ prior)."""
-        spread = jax.scipy.linalg.solve_triangular(self.chol, jnp.diag(q.scale), lower=True)
+        spread = solve_triangular(self.chol, jnp.diag(q.scale), lower=True)
         log_ratio = jnp.log(jnp.diagonal(self.chol)).sum() - jnp.log(q.scale).sum()
         return log_ratio + 0.5 * ((spread**2).sum() + (self.whiten(q.loc, static) ** 2).sum() - q.loc.shape[0])
 

@@ -4,7 +4,7 @@ Activations are named, so that a network is a pure tree of arrays: it can be pas
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from .. import checks
 
+Path = Literal["network", "linear", "both"]
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
@@ -147,6 +148,13 @@ class SkipMLP(eqx.Module):
         """The network and the linear path as `Layers`, if the network is of that form."""
         found, skip = self.net.layers(prepared[0]), prepared[1]
         return found and found._replace(last=jnp.concatenate([found.last, _timed(skip)], 1), skip_offset=skip.offset)
+
+
+def network(path: Path, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, key: Any) -> TimedMLP | SkipMLP:
+    """A function of (l, d, t): a network, the linear path alone, or both."""
+    if path == "both":
+        return SkipMLP(l_dim, d_dim, out_dim, width, activation, key=key)
+    return TimedMLP(l_dim, d_dim, out_dim, width, activation, depth=2 if path == "network" else 0, key=key)
 
 
 def _with_bias(layer):

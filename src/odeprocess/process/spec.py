@@ -9,14 +9,14 @@ import numpy as np
 from .. import checks
 from ..series import Series
 from .core import Process
-from .decoder import LinearDecoder, PlainDecoder, ResidualDecoder, SkipDecoder
+from .decoder import LinearDecoder, PlainDecoder, ResidualDecoder, SmoothDecoder
 from .encoder import PointEncoder
 from .field import FirstOrder, SecondOrder
 from .flow import OdeFlow, Still
 from .images import FrameHead, ImageDecoder, ImageEncoder
 from .latent import Head, Inference, Mixture, Prior
 from .likelihood import BernoulliLikelihood, GaussianLikelihood
-from .nets import widened
+from .nets import Path, widened
 from .solvers import SOLVERS, AbstractSolver, Grid
 
 DEFAULT_SOLVER = Grid()
@@ -48,7 +48,9 @@ class Spec:
         noise_start: a learned σ begins near softplus(`noise_start`).
         latent_floor: the least σ of a latent.
         latent_scale: σ of a latent `"bounded"` by 1, or `"free"`: any, and the head is told how many observations there are.
-        skip: whether a linear path runs beside the networks of the field and of a residual readout, which begin at zero.
+        path: what the field and a residual readout are: a `"network"`, `"linear"`, or `"both"`, a linear path with a network
+            beside it that begins at zero.
+        timed: whether the field is told the time; if not, dynamics are the same at all times.
         prior: the belief before any observation: the encoder's answer to an `"empty"` context, or a normal distribution
             `"learned"` over all series, with which the process is a generative model; see `FitOptions.objective`.
         components: into how many normal distributions a learned prior is divided at the end of training, the one of all
@@ -79,7 +81,8 @@ class Spec:
     noise_start: float = 0.0
     latent_floor: float = 0.1
     latent_scale: Literal["bounded", "free"] = "bounded"
-    skip: bool = False
+    path: Path = "network"
+    timed: bool = True
     prior: Literal["empty", "learned"] = "empty"
     components: int | None = 1
     start: Literal["wide", "pytorch"] = "wide"
@@ -97,6 +100,7 @@ class Spec:
         checks.choice("start", self.start, ("wide", "pytorch"))
         checks.choice("latent_scale", self.latent_scale, ("bounded", "free"))
         checks.choice("prior", self.prior, ("empty", "learned"))
+        checks.choice("path", self.path, ("network", "linear", "both"))
         checks.require(
             0.0 <= self.noise_floor < 1.0, f"`noise_floor` is {self.noise_floor}; expected 0 ≤ floor < 1, in scaled units."
         )
@@ -180,7 +184,7 @@ class Spec:
         flow = Still()
         if self.dynamics != "none":
             order = {"first": FirstOrder, "second": SecondOrder}[self.dynamics]
-            field = order(self.l_dim, d_dim, self.h_dim, skip=self.skip, key=field_key)
+            field = order(self.l_dim, d_dim, self.h_dim, path=self.path, timed=self.timed, key=field_key)
             flow = OdeFlow(field, self.solver, float(t0), float(horizon))
         out_dim = likelihood.num_raw(channels)
         if self.image is not None and self.readout == "deconvolution":
@@ -188,8 +192,13 @@ class Spec:
         elif self.readout == "linear":
             decoder = LinearDecoder(self.l_dim, out_dim, key=decoder_key)
         else:
-            kind = PlainDecoder if self.readout == "plain" else SkipDecoder if self.skip else ResidualDecoder
-            decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
+            sizes = (self.l_dim, d_dim, out_dim, self.h_dim)
+            if self.readout == "plain":
+                decoder = PlainDecoder(*sizes, key=decoder_key)
+            elif self.path == "network":
+                decoder = ResidualDecoder(*sizes, key=decoder_key)
+            else:
+                decoder = SmoothDecoder(*sizes, path=self.path, key=decoder_key)
         inference = Inference(encoder, head, first, counted=free)
         prior = Prior.standard(self.z_dim, static_dim) if self.prior == "learned" else None
         mixture = None if prior is None else Mixture.of(prior, self.components or 1).with_members()

@@ -30,6 +30,16 @@ from .. import checks
 from .solvers import Grid
 from .spec import Spec
 
+# Our own: one σ that may become small, and a learned prior. Loops stay loops: unrolled, refinement compiles for minutes on a GPU.
+GENERATIVE: dict[str, Any] = {
+    "noise": "shared",
+    "noise_start": -1.2,
+    "noise_floor": 1e-4,
+    "latent_floor": 1e-3,
+    "latent_scale": "free",
+    "prior": "learned",
+    "components": None,
+}
 VARIANTS: dict[str, Spec] = {
     spec.variant: spec
     for spec in (
@@ -39,20 +49,10 @@ VARIANTS: dict[str, Spec] = {
         Spec("nd2p", "second", "residual", r_dim=50, z_dim=50, l_dim=14, h_dim=50),
         Spec("ndp-l", "first", "linear", r_dim=60, z_dim=60, l_dim=10, h_dim=60),
         Spec("nd2p-l", "second", "linear", r_dim=60, z_dim=60, l_dim=14, h_dim=60),
+        Spec("ndp-skip", "first", "residual", *(64, 8, 4, 48), path="both", solver=Grid(8, 4, unroll=False), **GENERATIVE),
+        Spec("ndp-linear", "first", "residual", *(64, 8, 4, 48), path="linear", solver=Grid(8, unroll=False), **GENERATIVE),
         Spec(
-            "ndp-skip",
-            "first",
-            "residual",
-            *(64, 8, 4, 48),
-            noise="shared",
-            noise_start=-1.2,
-            noise_floor=1e-4,
-            latent_floor=1e-3,
-            latent_scale="free",
-            skip=True,
-            prior="learned",
-            components=None,
-            solver=Grid(steps=8, order=4, unroll=False),  # unrolled, refinement would compile for minutes on a GPU
+            "ndp-state", "first", "linear", *(64, 4, 4, 48), path="both", timed=False, solver=Grid(20, unroll=False), **GENERATIVE
         ),
         Spec(
             "latent-ode",
