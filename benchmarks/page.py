@@ -1,8 +1,10 @@
 """The page on speed: tables and pictures from the rows of `results/speed.json`, put into `speed.md`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+KERNEL = Path(__file__).parent.parent / "results" / "kernel-h200.json"
 Rows = list[dict[str, Any]]
 DEVICES = {"cpu": "CPU", "gpu": "H200"}
 COLOURS = {"cpu": "#c2410c", "gpu": "#1d4ed8"}
@@ -17,6 +19,7 @@ def write_page(rows: Rows, to: Path) -> Path:
         tables = [(device, section([row for row in rows if row["device"] == device])) for device in devices]
         found = [f"**{where(rows, device)}**\n\n{table}" for device, table in tables if table]
         text = text.replace(f"{{{name}}}", "\n\n".join(found) or "Not measured yet.")
+    text = text.replace("{KERNEL}", kernel(json.loads(KERNEL.read_text())["rows"]) if KERNEL.exists() else "Not measured yet.")
     (to / "speed").mkdir(parents=True, exist_ok=True)
     training_picture(rows, devices, to / "speed" / "training.png")
     scaling_picture(rows, devices, to / "speed" / "scaling.png")
@@ -103,6 +106,21 @@ def stream(rows: Rows) -> str:
             (f"{row['series']:,}{' (from a sixteenth)' * ('extrapolated' in row)}", duration(row["seconds"]), rate, memory)
         )
     return table(("series", "time", "series a second", "most memory"), lines)
+
+
+def kernel(rows: Rows) -> str:
+    """The fused integration, forward and back, beside the grid's steps; and whole steps of training."""
+    names = {"integration-forward-backward": "integration, forward and back", "training-step": "a step of training"}
+    lines = []
+    for row in rows:
+        if row["benchmark"] in names and row["solver"] == "fused":
+            same = [r for r in picked(rows, row["benchmark"]) if r["batch"] == row["batch"]]
+            other = next(r["seconds"] for r in same if r["solver"] == "unrolled")
+            over = f"{row['ratio_to_floor']:.1f}" if "ratio_to_floor" in row else ""
+            faster = f"{other / row['seconds']:.1f} ×"
+            both = duration(row["seconds"]), duration(other)
+            lines.append((names[row["benchmark"]], str(row["batch"]), *both, faster, over))
+    return table(("", "batch", "fused", "unrolled grid", "faster", "over the floor"), lines)
 
 
 def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:

@@ -24,7 +24,7 @@ def expanded(text: str) -> str:
     return SECTION.sub(part, text)
 
 
-TRAINING = re.compile(r"\b(epochs=|recipe\(train, steps=)\d+")
+TRAINING = re.compile(r"\b(epochs=|recipe\(train, steps=|learn\(series, steps=)\d+")
 
 
 def blocks(document: str) -> list[str]:

@@ -21,7 +21,7 @@ COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations th
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
 FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
 LEANING = 8.0  # series: a bin with as many counts as much as its neighbours, and all together as much as no correction
-LEAST, MOST = 0.2, 10.0
+LEAST, MOST = 0.05, 10.0
 
 
 class Places(NamedTuple):

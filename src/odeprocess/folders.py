@@ -22,7 +22,7 @@ from .process import Process, Spec
 from .scaling import Scaling
 from .version import __version__
 
-FORMAT = 2  # 2: priors are mixtures, in the coordinates in which their one normal distribution is standard
+FORMAT = 3  # 2: priors are mixtures, in coordinates in which their one normal distribution is standard; 3: `Spec.path`
 CARD = "model.json"
 
 

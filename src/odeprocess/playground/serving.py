@@ -41,4 +41,7 @@ def mount(app: Any, models: Gallery | Mapping[str, Any] | Iterable[str | Path], 
         return Page(gallery, theme if theme == "dark" else "light").template()
 
     add_applications({path: page}, app=app, title="odeprocess playground")
+    for route in app.routes:
+        if getattr(route, "path", "").rstrip("/") == path:
+            route.include_in_schema = False  # a page for people, which the document of the interface does not describe
     return gallery

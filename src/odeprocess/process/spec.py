@@ -191,14 +191,11 @@ class Spec:
             decoder = ImageDecoder(self.l_dim, self.image, timed=self.dynamics == "none", key=decoder_key)
         elif self.readout == "linear":
             decoder = LinearDecoder(self.l_dim, out_dim, key=decoder_key)
+        elif self.readout == "residual" and self.path != "network":
+            decoder = SmoothDecoder(self.l_dim, d_dim, out_dim, self.h_dim, path=self.path, key=decoder_key)
         else:
-            sizes = (self.l_dim, d_dim, out_dim, self.h_dim)
-            if self.readout == "plain":
-                decoder = PlainDecoder(*sizes, key=decoder_key)
-            elif self.path == "network":
-                decoder = ResidualDecoder(*sizes, key=decoder_key)
-            else:
-                decoder = SmoothDecoder(*sizes, path=self.path, key=decoder_key)
+            kind = PlainDecoder if self.readout == "plain" else ResidualDecoder
+            decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
         inference = Inference(encoder, head, first, counted=free)
         prior = Prior.standard(self.z_dim, static_dim) if self.prior == "learned" else None
         mixture = None if prior is None else Mixture.of(prior, self.components or 1).with_members()

@@ -9,16 +9,19 @@
 | ndp-l       | dl/dt = f(l, d, t)  | l                         |
 | nd2p-l      | d²l/dt² = f(…)      | l                         |
 | ndp-skip    | dl/dt = A + f(l, d, t) | C + h(l, d, t)          |
+| ndp-linear  | dl/dt = A(l, d, t)  | C(l, d, t)                |
+| ndp-state   | dl/dt = A + f(l)    | l                         |
 | latent-ode  | dl/dt = f(l, t)     | h(l, t)                   |
 | image-np    | nothing (`Still`)   | deconvolution of (l, t)   |
 | image-ndp   | dl/dt = f(l, d, t)  | deconvolution of l        |
 
 The image variants have convolutional encoders, and the image NDP takes l(t0) from the first frame alone.
 
-`ndp-skip` is ours, not the paper's: small, smooth, with a prior over its latents, for accurate posteriors
-(`Posterior.refine`); its field and readout are linear maps of (l, d, t) with networks beside them. `latent-ode` is the
-latent ODE of Rubanova et al. (2019), a variational autoencoder without a control d; its observations are summed up, not
-read in order by a recurrent network. Sizes of the others are those of the paper's released code.
+`ndp-skip` and the two after it are ours, not the paper's: small, smooth, with a prior over their latents, for accurate
+posteriors (`Posterior.refine`). The field and the readout of the first are linear maps of (l, d, t) with networks beside
+them. `latent-ode` is the latent ODE of Rubanova et al. (2019), a variational autoencoder without a control d; its
+observations are summed up, not read in order by a recurrent network. Sizes of the others are those of the paper's released
+code.
 
 To make a variant of your own, start from a row and change fields: `variant("ndp", channels=2, l_dim=4)`; parts that no
 field names are put together by hand with `Process(...)`.
@@ -52,7 +55,7 @@ VARIANTS: dict[str, Spec] = {
         Spec("ndp-skip", "first", "residual", *(64, 8, 4, 48), path="both", solver=Grid(8, 4, unroll=False), **GENERATIVE),
         Spec("ndp-linear", "first", "residual", *(64, 8, 4, 48), path="linear", solver=Grid(8, unroll=False), **GENERATIVE),
         Spec(
-            "ndp-state", "first", "linear", *(64, 4, 4, 48), path="both", timed=False, solver=Grid(20, unroll=False), **GENERATIVE
+            "ndp-state", "first", "linear", *(64, 4, 4, 48), path="both", timed=False, solver=Grid(18, unroll=False), **GENERATIVE
         ),
         Spec(
             "latent-ode",

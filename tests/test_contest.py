@@ -1,0 +1,81 @@
+"""`learn`: processes compete on held-out series; linear and autonomous ones are what they say they are."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import odeprocess as odp
+from cases import process, small
+from odeprocess.contest import held_back, simplest
+
+
+def test_the_simplest_that_is_not_worse_wins():
+    base = np.random.default_rng(0).normal(size=40)
+    assert simplest([base, base]) == 0
+    assert simplest([base + 1e-9, base]) == 1, "worse on every series is worse, however little"
+    chance = np.tile([0.01, -0.01], 20)  # no difference in the mean
+    assert simplest([base + chance + 1e-4, base]) == 0, "less than a standard error does not count"
+    assert simplest([base + 1.0, base + 0.5, base]) == 2
+    assert simplest([np.full(40, np.inf), base]) == 1, "a process that broke down never wins"
+
+
+@given(st.lists(st.lists(st.floats(-9, 9), min_size=5, max_size=5), min_size=1, max_size=4))
+@settings(deadline=None)
+def test_somebody_always_wins(errors):
+    winner = simplest([np.array(each) for each in errors])
+    assert 0 <= winner < len(errors)
+    assert winner == 0 or np.mean(errors[winner]) < np.mean(errors[0])
+
+
+@pytest.mark.parametrize("count", [0, 9, 10, 2.5, True])
+def test_a_wrong_number_of_held_out_series_is_refused(count):
+    series = odp.data.lines.sample(10, key=jr.key(0))
+    if count is True:  # one series: a whole number after all
+        assert len(held_back(series, count)[1]) == 1
+        return
+    with pytest.raises(ValueError, match="held out; expected a whole number"):
+        held_back(series, count)
+
+
+def test_held_back_series_are_the_last_and_never_trained_on():
+    series = odp.data.lines.sample(12, key=jr.key(0))
+    kept, held = held_back(series)
+    assert (len(kept), len(held)) == (10, 2)
+    np.testing.assert_array_equal(np.concatenate([kept.y, held.y]), series.y)
+
+
+def test_a_linear_process_is_affine_in_its_latents():
+    made = process("ndp-linear")
+    a, b = jr.normal(jr.key(1), (2, made.z_dim))
+    t = jnp.linspace(0, 1, 7)
+    mean = jax.jit(lambda z: made.predict(z, t)[0].mean)
+    np.testing.assert_allclose(mean(0.3 * a + 0.7 * b), 0.3 * mean(a) + 0.7 * mean(b), rtol=1e-4, atol=1e-5)
+    assert float(jnp.abs(mean(a) - mean(b)).max()) > 1e-2
+
+
+@pytest.mark.parametrize("name", ["ndp-state", "nd2p"])
+def test_an_untimed_field_is_the_same_at_all_times(name):
+    spec = small(name, timed=False)
+    field = jax.tree.map(lambda x: x + 0.1, spec.build(key=jr.key(0)).flow.field)  # networks begin at zero
+    l, prepared = jr.normal(jr.key(1), (spec.l_dim,)), field.prepare(jr.normal(jr.key(2), (spec.z_dim - spec.l_dim,)))
+    np.testing.assert_array_equal(*(field.velocity(jnp.asarray(t), l, prepared) for t in (0.0, 5.0)))
+    told = jax.tree.map(lambda x: x + 0.1, spec.replace(timed=True).build(key=jr.key(0)).flow.field)
+    prepared = told.prepare(jr.normal(jr.key(2), (spec.z_dim - spec.l_dim,)))
+    apart = jnp.subtract(*(told.velocity(jnp.asarray(t), l, prepared) for t in (0.0, 5.0)))
+    assert float(jnp.abs(apart).max()) > 1e-3
+
+
+def test_learn_finds_that_lines_are_linear_and_forecasts_them():
+    series = odp.data.lines.sample(60, key=jr.key(0))
+    model = odp.learn(series, steps=150, progress=False)
+    assert model.spec.variant == "ndp-linear" and set(model.info["contest"]) == {"ndp-linear", "ndp-state"}
+    assert model.info["contest"]["ndp-linear"] < model.info["contest"]["ndp-state"]
+    assert set(model.calibrations) == {"refined", "amortised"}
+    fresh = odp.data.lines.sample(8, key=jr.key(1))
+    t, y = np.asarray(fresh.t, np.float64), np.asarray(fresh.y, np.float64)
+    posterior = model.condition(t[:, :50], y[:, :50], key=jr.key(2)).refine()
+    off = np.abs(posterior.mean(t[:, 50:]) - y[:, 50:])
+    assert np.median(off) < 0.02 * y.std()
