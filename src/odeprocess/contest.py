@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 
 from . import checks
-from .heldout import errors_on
+from .heldout import WORST, errors_on
 from .model import Model
 from .recipes import recipe
 from .series import Series
@@ -101,4 +101,4 @@ def simplest(errors: Sequence[np.ndarray]) -> int:
 def _errors(models: Sequence[Model | None], held: Series, seed: int) -> list[np.ndarray]:
     known = [model and errors_on(model, held, key=jr.key(seed), draws=64) for model in models]
     length = next(len(each) for each in known if each is not None)
-    return [np.full(length, np.inf) if each is None else each for each in known]  # a model that broke down never wins
+    return [np.full(length, np.log(WORST)) if each is None else each for each in known]  # a model that broke down never wins
