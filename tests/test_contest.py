@@ -41,11 +41,14 @@ def test_a_wrong_number_of_held_out_series_is_refused(count):
         held_back(series, count)
 
 
-def test_held_back_series_are_the_last_and_never_trained_on():
-    series = odp.data.lines.sample(12, key=jr.key(0))
+def test_each_series_is_either_trained_on_or_held_back_whatever_their_order_was():
+    series = odp.data.lines.sample(100, key=jr.key(0))
     kept, held = held_back(series)
-    assert (len(kept), len(held)) == (10, 2)
-    np.testing.assert_array_equal(np.concatenate([kept.y, held.y]), series.y)
+    assert (len(kept), len(held)) == (80, 20)
+    both = np.concatenate([kept.y, held.y])[:, :, 0]
+    np.testing.assert_array_equal(both[np.lexsort(both.T)], series.y[np.lexsort(series.y[:, :, 0].T)][:, :, 0])
+    places = np.flatnonzero((series.y[:, None] == held.y[None]).all((2, 3)).any(1))
+    assert places.min() < 25 and places.max() >= 75, "from all parts of a table that may be sorted"
 
 
 def test_a_linear_process_is_affine_in_its_latents():

@@ -2,6 +2,7 @@
 
 import math
 
+import fastapi
 import jax.random as jr
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import odeprocess as odp
 from odeprocess import engine
-from odeprocess.playground import Exhibit, Question, gather, outlook
+from odeprocess.playground import Exhibit, Question, gather, mount, outlook
 from odeprocess.playground.observations import CAPACITY, Observations
 from odeprocess.playground.outlook import DRAWS, SEED, grid, warm_up
 from odeprocess.playground.reading import read_csv
@@ -288,3 +289,10 @@ def test_exhibits_of_the_same_variables_stand_beside_each_other(sines_model, tmp
     found = gather([tmp_path / "one", tmp_path / "two"])
     assert {title: list(each.beside) for title, each in found.items()} == {"one": ["two"], "two": ["one"]}
     assert grid(found["one"])[0] < found["one"].span[0]
+
+
+def test_the_page_is_no_part_of_the_interface(sines_model):
+    app = fastapi.FastAPI()
+    mount(app, {"sines": sines_model})
+    assert any(getattr(route, "path", "") == "/play" for route in app.routes)
+    assert app.openapi()["paths"] == {}, "what answers with a page would break the promises of the document"

@@ -41,7 +41,7 @@ def learn(
     more accurate than a network that has learned them. At last intervals are calibrated, again on the held-out series.
 
     Arguments:
-        series: in the user's units, from `make_series`; in any order, since those at the end are held out.
+        series: in the user's units, from `make_series`.
         steps: as in `recipe`. The default takes two to three minutes on two cores.
         seed: of everything random.
         rivals: variants with a learned prior, the simplest first. `"ndp-skip"` may join where laws change with time.
@@ -60,14 +60,15 @@ def learn(
 
 
 def held_back(series: Series, count: int | None = None) -> tuple[Series, Series]:
-    """The series to train on, and the last `count`, which are not."""
+    """The series to train on, and `count` others, chosen at random and always the same, which are not."""
     total = len(series)
     count = min(HELD_OUT, total // 5) if count is None else count
     checks.require(
         isinstance(count, int) and 0 < count < total - 1,
         f"{count!r} of {total} series would be held out; expected a whole number, and two or more left to train on.",
     )
-    return series[: total - count], series[total - count :]
+    order = np.random.default_rng(0).permutation(total)  # tables are often sorted
+    return series[np.sort(order[count:])], series[np.sort(order[:count])]
 
 
 def winners(
