@@ -21,10 +21,11 @@ from ..train import fit
 from .exhibit import NOTES
 
 KEPT = f"playground-{FORMAT}"  # models in another format are left alone, and trained anew
-SERIES, STEPS, BATCH = 128, 600, 32
+SERIES, BATCH, STILL_STEPS = 128, 32, 1800
 NOISE = 0.02  # so that the models bear with clicks that are a little off
 SIZES = {"l_dim": 4, "z_dim": 8, "h_dim": 32, "r_dim": 32}
 SOLVER = Grid(steps=16, order=2)  # few stages: compiling them takes most of the time
+PROCESSES = {"sines": ("ndp-linear", 200), "predator-prey": ("ndp-skip", 600)}  # and steps: what is linear is learned sooner
 BESIDE = {"Neural process": "np"}
 Progress = Callable[[float], Any]
 
@@ -87,19 +88,20 @@ def train(name: str, root: Path, progress: Progress = lambda part: None) -> Path
         if name == "theophylline":
             _theophylline(made, progress)
         else:
-            _pair(sines if name == "sines" else lotka_volterra, SINES if name == "sines" else PREY, made, progress)
+            source, notes = (sines, SINES) if name == "sines" else (lotka_volterra, PREY)
+            _pair(source, notes, *PROCESSES[name], made, progress)
         shutil.rmtree(folder, ignore_errors=True)
         made.rename(folder)
     return folder
 
 
-def _pair(source: Any, notes: dict[str, Any], folder: Path, progress: Progress) -> None:
+def _pair(source: Any, notes: dict[str, Any], spec: str, steps: int, folder: Path, progress: Progress) -> None:
     """A neural ODE process, and a neural process beside it."""
     series = source.sample(SERIES, key=jr.key(0), noise=NOISE)
     missing = series.channels > 1 or None
-    told = recipe(series, steps=STEPS)
+    told = recipe(series, steps=steps, spec=spec)
     told["spec"] = told["spec"].replace(missing=missing, solver=SOLVER, **SIZES)
-    still = FitOptions(epochs=3 * STEPS * BATCH // SERIES, batch_size=BATCH, learning_rate=3e-3, schedule="cosine")
+    still = FitOptions(epochs=STILL_STEPS * BATCH // SERIES, batch_size=BATCH, learning_rate=3e-3, schedule="cosine")
     total = told["options"].epochs + told["options"].polish_epochs + still.epochs
     done = _counter(total, progress)
     _save(fit(series=series, progress=done, **told).model, notes, folder)
