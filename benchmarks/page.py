@@ -45,7 +45,7 @@ def training(rows: Rows) -> str:
     lines = []
     for row in picked(rows, "train") + picked(rows, "adaptive"):
         peer, tuned = row.get("ratio_to_reference"), row.get("ratio_to_tuned_reference")
-        faster = "" if peer is None else f"{peer:.0f} ×" + ("" if tuned is None else f" ({tuned:.0f} × the tuned one)")
+        faster = "" if peer is None else f"{peer:.3g} ×" + ("" if tuned is None else f" ({tuned:.0f} × the tuned one)")
         over = f"{row['ratio_to_np']:.1f}" if "ratio_to_np" in row else ""
         compiling = f"{row['compile_seconds']:.1f} s" if "compile_seconds" in row else ""
         steps = row["seconds"] / row["epochs"] / 98
