@@ -34,7 +34,8 @@ CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
 EACH_PART = [
     "np",
     "nd2p-l",
-    "ndp-skip",
+    "ndp-linear",
+    "ndp-state",
     "image-ndp",
     "ndp, first observation",
     "ndp, fixed noise",

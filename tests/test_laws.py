@@ -54,7 +54,7 @@ def draw(case: str, seed: int):
 
 def test_a_few_cases_hold_every_part_and_every_option():
     def options(cases):
-        choices = ("dynamics", "readout", "missing", "initial", "likelihood", "noise", "latent_scale", "skip", "prior")
+        choices = ("dynamics", "readout", "missing", "initial", "likelihood", "noise", "latent_scale", "path", "timed", "prior")
         return {(name, getattr(CASES[c], name)) for name in choices for c in cases} | {type(CASES[c].solver) for c in cases}
 
     assert options(EACH_PART) == options(CASES)
