@@ -42,7 +42,7 @@ def learn(
 
     Arguments:
         series: in the user's units, from `make_series`.
-        steps: as in `recipe`. The default takes two to three minutes on two cores.
+        steps: as in `recipe`. The default takes four minutes or more on two cores, half of them for the contest.
         seed: of everything random.
         rivals: variants with a learned prior, the simplest first. `"ndp-skip"` may join where laws change with time.
         held_out: how many series are held out; by default a fifth of them, 60 at most.
