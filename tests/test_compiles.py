@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import odeprocess as odp
-from odeprocess import engine, epoch
+from odeprocess import engine, epoch, polish
 from odeprocess.series import bucket
 
 KEY = jr.key(0)
@@ -64,6 +64,20 @@ def test_fits_with_the_same_shapes_share_their_compilation():
     calls = [lambda seed=seed: odp.fit(spec, series, options=options, seeds=seed) for seed in range(3)]
     assert compilations(epoch.run_epoch, calls) == 1
     assert compilations(epoch.run_epoch, [lambda: odp.fit(spec, series, options=dataclasses.replace(options, epochs=5))]) == 0
+
+
+def test_training_longer_compiles_nothing():
+    series = odp.data.sines.sample(10, key=KEY)
+    small = odp.variant("ndp-linear", r_dim=5, z_dim=2, l_dim=2, h_dim=5)
+    parts = (epoch.run_epoch, polish.run_polish, polish.e_step)
+
+    def train(steps):
+        before = [part._cache_size() for part in parts]
+        odp.fit(series=series, **{**odp.recipe(series, steps=steps), "spec": small})
+        return [part._cache_size() - size for part, size in zip(parts, before, strict=True)]
+
+    assert train(1) == [1, 1, 1]
+    assert train(3) == [0, 0, 0]
 
 
 def test_buckets_are_monotone_and_waste_little():

@@ -5,10 +5,12 @@ import dataclasses
 import jax
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 
 import odeprocess as odp
 from cases import SOLVER
+from odeprocess.optimise import cosine
 
 SPEC = odp.variant("ndp", r_dim=8, z_dim=6, l_dim=2, h_dim=8, solver=SOLVER)
 PLAIN = odp.variant("np", r_dim=8, z_dim=6, l_dim=6, h_dim=8)  # compiles soonest, where the process does not matter
@@ -107,8 +109,8 @@ def test_training_that_breaks_down_stops_with_a_clear_error():
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
 def test_optimisers_schedules_and_clipping_reduce_a_simple_loss(optimiser, schedule):
-    options = odp.FitOptions(epochs=100, optimiser=optimiser, schedule=schedule, learning_rate=0.1, clip=1.0)
-    rule = options.transformation(1)
+    options = odp.FitOptions(optimiser=optimiser, schedule=schedule, learning_rate=0.1, clip=1.0)
+    rule = options.transformation(100)
     x = np.array([3.0, -2.0], np.float32)
     state = rule.init(x)
     with jax.numpy_dtype_promotion("standard"):
@@ -116,6 +118,15 @@ def test_optimisers_schedules_and_clipping_reduce_a_simple_loss(optimiser, sched
             updates, state = rule.update(2 * x, state, x)
             x = x + np.asarray(updates)
     assert np.abs(x).max() < 0.5
+
+
+@pytest.mark.parametrize("total", [2, 19, 20, 1000])
+def test_the_rate_goes_up_and_down_as_in_optax(total):
+    theirs = optax.warmup_cosine_decay_schedule(0.0, 0.1, max(1, total // 20), total)
+    counts = np.arange(total + 5)
+    with jax.numpy_dtype_promotion("standard"):
+        expected = theirs(counts)
+    np.testing.assert_allclose(cosine(0.1, total)(counts), expected, atol=1e-7)
 
 
 @pytest.mark.slow

@@ -11,8 +11,10 @@ from .calibration import Calibration, Places
 from .distributions import AbstractDistribution, Normal
 from .functions import extent_for
 from .process import Process, Summary
+from .process.solvers import Extent
 from .record import Record
 from .refine import Ensemble
+from .series import Series
 
 
 def amortised(process: Process, record: Record, summary: Summary) -> Normal:
@@ -23,19 +25,33 @@ def amortised(process: Process, record: Record, summary: Summary) -> Normal:
 
 def refined(
     process: Process, record: Record, belief: Normal, start: Any, keys: Any, n: int, steps: int, by: Calibration | None
-) -> tuple[Ensemble, Any]:
-    """The posterior's draws, worked out from the encoder's `belief` and begun at `start`; also the misfit of its mode."""
+) -> Ensemble:
+    """The posterior's draws, worked out from the encoder's `belief` and begun at `start`."""
     series = record.everything()
+    extent = _extent_to_refine(process, series)
+    return engine.refine(process, belief, start, keys, series, None if by is None else by.misfit, n, steps, extent)
+
+
+def modes(process: Process, record: Record, belief: Normal, keys: Any, steps: int, least: int) -> tuple[Ensemble, Any]:
+    """The likeliest latents of each series, as a belief of one draw; also how badly they fit, in squared residuals.
+
+    Records of up to `least` points share one compilation.
+    """
+    series = record.everything(least)
+    z, misfits = engine.modes(process, belief, keys, series, steps, _extent_to_refine(process, series))
+    return Ensemble(z[:, None], jnp.ones_like(z[:, :1])), misfits
+
+
+def _extent_to_refine(process: Process, series: Series) -> Extent:
     checks.require(
         not checks.is_traced(series.t, series.y), "`refine` takes numbers, not traced arrays: call it outside `jax.jit`."
     )
-    predicted = jax.eval_shape(lambda p, z, t: p.predict(z, t)[0], process, belief.loc[0], series.t[0])
+    z = jnp.zeros(process.z_dim, series.t.dtype)
+    predicted = jax.eval_shape(lambda p, z, t: p.predict(z, t)[0], process, z, series.t[0])
     checks.require(
         isinstance(predicted, Normal), f"`refine` needs a normal likelihood, but this model's is {type(predicted).__name__}."
     )
-    extent = extent_for(process, series.t, series.observed)
-    misfit = None if by is None else by.misfit
-    return engine.refine(process, belief, start, keys, series, misfit, n, steps, extent)
+    return extent_for(process, series.t, series.observed)
 
 
 def calibrated(predicted: AbstractDistribution, record: Record, t: Any, by: Calibration | None) -> AbstractDistribution:

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from .distributions import AbstractDistribution, Normal
+from .peaks import STARTS
 from .process import Process, Summary
 from .process.solvers import Extent
-from .refine import Ensemble, refined_draws
+from .refine import Ensemble, likeliest, refined_draws
 from .series import Series
 
 Belief = Normal | Ensemble
@@ -43,8 +44,8 @@ def draw(belief: Belief, keys: Any, n: int) -> Any:
 @functools.partial(jax.jit, static_argnums=(6, 7, 8))
 def refine(
     process: Process, belief: Normal, start: Belief, keys: Any, series: Series, misfit: Any, n: int, steps: int, extent: Extent
-) -> tuple[Ensemble, Any]:
-    """The posterior given all observations `series`, worked out from the encoder's `belief`; also the misfit of its mode."""
+) -> Ensemble:
+    """The posterior given all observations `series`, worked out from the encoder's `belief`."""
 
     def one(arguments):
         belief, start, key, series = arguments
@@ -52,9 +53,26 @@ def refine(
         with jax.default_matmul_precision("highest"):  # GPUs would multiply in fewer digits than the fit needs
             return refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, misfit)
 
+    return _over_series(one, (belief, start, keys, series))
+
+
+@functools.partial(jax.jit, static_argnums=(4, 5))
+def modes(process: Process, belief: Normal, keys: Any, series: Series, steps: int, extent: Extent) -> tuple[Any, Any]:
+    """The likeliest latents given all observations `series`, `[series, z]`; also how badly they fit, in squared residuals."""
+
+    def one(arguments):
+        belief, key, series = arguments
+        with jax.default_matmul_precision("highest"):
+            found = likeliest(process, belief, drawn(belief, key, STARTS), series, steps, extent)
+        return found.z, found.misfit + found.strain
+
+    return _over_series(one, (belief, keys, series))
+
+
+def _over_series(one: Any, arguments: Any) -> Any:
     # On CPUs one series after the other: its draws fill the caches, and many at once would take three times as long.
-    at_once = None if jax.default_backend() == "cpu" else min(SERIES_AT_ONCE, series.t.shape[0])
-    return jax.lax.map(one, (belief, start, keys, series), batch_size=at_once)
+    at_once = None if jax.default_backend() == "cpu" else min(SERIES_AT_ONCE, len(jax.tree.leaves(arguments)[0]))
+    return jax.lax.map(one, arguments, batch_size=at_once)
 
 
 def drawn(q: Belief, key: Any, n: int) -> Any:

@@ -49,7 +49,7 @@ class Report(eqx.Module):
 class Plan:
     """What is fixed when an epoch is compiled."""
 
-    options: FitOptions  # with `epochs` as far as the schedule depends on it
+    options: FitOptions  # but for the numbers of epochs, which are arguments
     sampler: TaskSampler
     steps: int
     batch: int
@@ -60,7 +60,7 @@ class Plan:
 def start(process: Process, plan: Plan) -> TrainState:
     """The state of one seed before the first epoch."""
     dtype, zero = jnp.result_type(float), jnp.zeros((), jnp.int32)
-    optimiser = plan.options.transformation(plan.steps).init(ravel_pytree(process)[0])
+    optimiser = plan.options.transformation(1).init(ravel_pytree(process)[0])
     best_score = jnp.full((), jnp.inf, dtype)
     return TrainState(process, optimiser, process, best_score, zero, zero, zero, jnp.zeros((), bool))
 
@@ -71,16 +71,22 @@ COMPILER = None if jax.config.read("jax_disable_most_optimizations") else {"xla_
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1, compiler_options=COMPILER)
 def run_epoch(
-    plan: Plan, states: TrainState, keys: Any, epoch: Int[Array, ""], series: Series, validation: Task | None
+    plan: Plan,
+    states: TrainState,
+    keys: Any,
+    epoch: Int[Array, ""],
+    last: Int[Array, ""],
+    series: Series,
+    validation: Task | None,
 ) -> tuple[TrainState, Report]:
-    """Trains every seed for one epoch (counted from 0); `states` is given up to be reused."""
-    return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, series, validation))(states, keys)
+    """Trains every seed for one epoch of `last` (counted from 0); `states` is given up to be reused."""
+    return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, last, series, validation))(states, keys)
 
 
-def _epoch(plan, state, key, epoch, series, validation):
+def _epoch(plan, state, key, epoch, last, series, validation):
     train_key, _ = jr.split(jr.fold_in(key, epoch))
     score_key = jr.fold_in(key, 2**31 - 2)  # the same draws every epoch, so that epochs are compared on equal terms
-    optimiser = plan.options.transformation(plan.steps)
+    optimiser = plan.options.transformation(last * plan.steps)
 
     def step(carry, drawn):
         weights, opt_state, skipped, bad = carry

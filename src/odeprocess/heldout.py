@@ -14,7 +14,8 @@ from .series import Series
 
 LEAST_HALF = 0.05  # of an interval, on either side of the mean
 LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter for a solution that was not found
-MANY, FEW = 20, 16  # given so many observations posteriors take long, and a few series say enough
+MANY = 20  # given so many observations or more, posteriors share one compilation
+MODE_STEPS = 8  # double steps of the solver, in search of one
 
 
 def misses_on(model: Any, series: Series, *, refined: bool, key: Any, draws: int) -> Misses:
@@ -28,25 +29,25 @@ def misses_on(model: Any, series: Series, *, refined: bool, key: Any, draws: int
     # Before any observation the belief is what all training series showed: fewer series cannot correct that.
     tried = COUNTS[1:] if refined and model.process.mixture is not None else COUNTS
     for count in tried[observed.sum(-1).max() > tried]:
-        some = series[: FEW if count > MANY else len(series)]
-        for order in (rng.random(some.t.shape), np.asarray(some.t)):  # anywhere, and from the beginning
-            evidence.append((count, *ask.misses(some, order, count)))
+        for order in (rng.random(t.shape), t):  # anywhere, and from the beginning
+            evidence.append((count, *ask.misses(series, order, count)))
     checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
     counts = np.concatenate([np.full(len(misses), count) for count, _, _, misses, _ in evidence])
     _, gaps, beyond, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
     return Misses(counts, Places(gaps, beyond), misses, who, horizon, bare.misfit)
 
 
-def errors_on(model: Any, series: Series, *, key: Any, draws: int) -> np.ndarray:
-    """How far off a model's refined posteriors are, given half of a series, anywhere and from the beginning.
+def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
+    """How far off a model's likeliest curves are, given half of a series, anywhere and from the beginning.
 
-    A logarithm of the typical error of the mean, in scaled units, for each of both questions and each series with two
-    observations or more: so one series that a sharp model gets wrong does not decide about it.
+    A logarithm of the typical error, in scaled units, for each of both questions and each series with two observations or
+    more: so one series that a sharp model gets wrong does not decide about it.
     """
-    ask, (t, y), observed = Questions(model, key, draws, refined=True), _values(series), np.asarray(series.observed)
+    ask, (t, y), observed = Questions(model, key, 1, refined=True), _values(series), np.asarray(series.observed)
     rng, found = np.random.default_rng(0), []
     for order in (rng.random(t.shape), t):
         posterior, given = ask.after(series, order, observed.sum(-1) // 2)
+        posterior, _ = ask.likeliest(posterior, t.shape[1])
         off = (np.asarray(posterior.mean(t), np.float64) - y) / np.asarray(model.scaling.y_scale)
         chosen = (~given & observed)[..., None] & np.isfinite(y)
         squares = np.where(chosen, np.nan_to_num(off, nan=WORST) ** 2, 0.0).sum((1, 2))
@@ -73,25 +74,32 @@ class Questions:
 
     def misfit(self, series: Series) -> Misfit:
         """How well whole series can be fitted."""
-        found = self.posterior(series, *_values(series))
-        belief = beliefs.amortised(found.process, found.record, found.summary)
-        _, costs = beliefs.refined(found.process, found.record, belief, belief, found.keys, 2, 8, None)
+        _, costs = self.likeliest(self.posterior(series, *_values(series)), series.t.shape[1])
         return fitted_misfit(np.asarray(costs, np.float64), np.asarray(series.mask).sum((1, 2)))
 
-    def after(self, series: Series, order: np.ndarray, count: Any) -> tuple[Posterior, np.ndarray]:
-        """The answer to the first `count` points by `order` (one number, or one for each series), and which those are."""
+    def likeliest(self, found: Posterior, least: int) -> tuple[Posterior, Any]:
+        """A posterior that is its highest peak alone, and how badly that fits."""
+        belief = beliefs.amortised(found.process, found.record, found.summary)
+        mode, costs = beliefs.modes(found.process, found.record, belief, found.keys, MODE_STEPS, least)
+        return dataclasses.replace(found, belief=mode, draws=1, steps=MODE_STEPS, _last={}), costs
+
+    def after(self, series: Series, order: np.ndarray, count: Any, width: int = 0) -> tuple[Posterior, np.ndarray]:
+        """The encoder's answer to the first `count` points by `order` (one number, or one for each series), and which those are.
+
+        The record is as wide as `count`, or as `width`, with nothing in the rest: so that several share one compilation.
+        """
         (t, y), observed = _values(series), np.asarray(series.observed)
         rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
         given = (rank < np.broadcast_to(count, len(t))[:, None]) & observed
-        index = np.argsort(~given, 1, kind="stable")[:, : np.max(count)]
+        index = np.argsort(~given, 1, kind="stable")[:, : max(np.max(count), width)]
         seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
-        posterior = self.posterior(series, np.take_along_axis(t, index, 1), seen)
-        return posterior.refine() if self.refined else posterior, given
+        return self.posterior(series, np.take_along_axis(t, index, 1), seen), given
 
     def misses(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
         """Given the first `count` points by `order`: place, side, miss and series of every other value, flat."""
         (t, y), observed = _values(series), np.asarray(series.observed)
-        posterior, given = self.after(series, order, count)
+        posterior, given = self.after(series, order, count, t.shape[1] if count >= MANY else 0)
+        posterior = posterior.refine() if self.refined else posterior
         (low, high), mean = posterior.interval(t), posterior.mean(t)
         # Spread is corrected around the mean, which in a skewed belief is not in the middle of the interval.
         half = np.maximum(np.where(y < mean, mean - low, high - mean), LEAST_HALF * (high - low))

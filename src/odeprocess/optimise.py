@@ -1,8 +1,9 @@
 """Options of a fit, and the optimiser they describe."""
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
+import jax.numpy as jnp
 import optax
 
 from . import checks
@@ -84,14 +85,27 @@ class FitOptions:
         """Epochs of the second half."""
         return self.polish or 0
 
-    def transformation(self, steps_an_epoch: int) -> optax.GradientTransformation:
-        """The optimiser as Optax knows it."""
-        rate: float | optax.Schedule = self.learning_rate
-        if self.schedule == "cosine":
-            total = max(2, self.epochs * steps_an_epoch)
-            rate = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, max(1, total // 20), total)
+    def transformation(self, total: Any) -> optax.GradientTransformation:
+        """The optimiser as Optax knows it, for `total` steps."""
+        rate = cosine(self.learning_rate, total) if self.schedule == "cosine" else self.learning_rate
         if self.optimiser == "rmsprop":
             optimiser = optax.rmsprop(rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
         else:
             optimiser = optax.adam(rate)
         return optimiser if self.clip is None else optax.chain(optax.clip_by_global_norm(self.clip), optimiser)
+
+
+def cosine(highest: float, total: Any) -> optax.Schedule:
+    """Up in a twentieth of `total` steps, then down to zero along half a wave.
+
+    As Optax's, which wants to know `total` when it is compiled: so training twice as long would compile anew.
+    """
+    total = jnp.maximum(jnp.asarray(total, jnp.float32), 2.0)
+    warm = jnp.maximum(jnp.floor(total / 20.0), 1.0)
+
+    def rate(count: Any) -> Any:
+        count = jnp.asarray(count, jnp.float32)
+        down = jnp.clip((count - warm) / (total - warm), 0.0, 1.0)
+        return highest * jnp.where(count < warm, count / warm, 0.5 * (1.0 + jnp.cos(jnp.pi * down)))
+
+    return rate

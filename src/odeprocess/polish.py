@@ -20,10 +20,10 @@ from jaxtyping import Array, Float, Int
 from .epoch import Plan
 from .linear import cholesky, solve_positive, solve_triangular
 from .mixture import fitted
+from .optimise import cosine
 from .problem import Problem, precision_root, solve
 from .process import Process
 from .process.latent import Prior
-from .process.solvers import Extent
 from .series import Series
 from .soap import soap, turned
 from .tasks import take
@@ -43,30 +43,44 @@ class PolishState(eqx.Module):
     skipped: Int[Array, "*seeds"]
 
 
-def optimiser(plan: Plan) -> optax.GradientTransformation:
+def optimiser(plan: Plan, total: Any) -> optax.GradientTransformation:
     """SOAP at a third of the first half's rate: in as many steps it leaves a sixth of the misfit that Adam does."""
-    total = max(2, plan.options.polish_epochs * plan.steps)
-    rate = optax.warmup_cosine_decay_schedule(0.0, plan.options.learning_rate / 3, max(1, total // 20), total)
-    return soap(rate)
+    return soap(cosine(plan.options.learning_rate / 3, total))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def begin(plan: Plan, processes: Process, series: Series) -> PolishState:
-    """The state before the first epoch: posteriors from the encoder's guesses, made exact."""
+    """The state before the first epoch, with the encoder's guesses at the modes."""
 
     def one(process):
         modes = jax.lax.map(lambda s: process.infer(s).loc, series, batch_size=CHUNK)
-        process, modes, roots = e_step(process, modes, series, plan.extent, FIRST_STEPS)
-        state = optimiser(plan).init(process)  # pyright: ignore[reportArgumentType]
+        roots = jnp.zeros((*modes.shape, modes.shape[1]), modes.dtype)
+        state = optimiser(plan, 1).init(process)  # pyright: ignore[reportArgumentType]
         return PolishState(process, state, modes, roots, jnp.zeros((), jnp.int32))
 
     return jax.vmap(one)(processes)
 
 
+def polish_epoch(plan: Plan, states: PolishState, keys: Any, epoch: int, last: int, series: Series) -> tuple[PolishState, Any]:
+    """Trains every seed for one epoch of `last` (counted from 0); also the mean loss a step."""
+    if epoch % max(1, E_STEP_EVERY // plan.steps) == 0:
+        states = e_step(plan, states, series, jnp.asarray(STEPS if epoch else FIRST_STEPS))
+    if epoch % max(1, TURN_EVERY // plan.steps) == 0:
+        states = _turned(states)
+    return run_polish(plan, states, keys, jnp.asarray(epoch), jnp.asarray(last), series)
+
+
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def run_polish(plan: Plan, states: PolishState, keys: Any, epoch: Int[Array, ""], series: Series) -> tuple[PolishState, Any]:
-    """Trains every seed for one epoch (counted from 0); also the mean loss a step."""
-    return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, series))(states, keys)
+def run_polish(
+    plan: Plan, states: PolishState, keys: Any, epoch: Int[Array, ""], last: Int[Array, ""], series: Series
+) -> tuple[PolishState, Any]:
+    """The gradient steps of an epoch."""
+    return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, last, series))(states, keys)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _turned(states: PolishState) -> PolishState:
+    return dataclasses.replace(states, optimiser=jax.vmap(turned)(states.optimiser))
 
 
 @jax.jit
@@ -82,19 +96,23 @@ def divided(states: PolishState, series: Series) -> PolishState:
     return jax.vmap(one)(states) if states.process.mixture is not None else states
 
 
-def e_step(process: Process, modes: Any, series: Series, extent: Extent, steps: int) -> tuple[Process, Any, Any]:
-    """Brings posteriors and prior up to date."""
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+def e_step(plan: Plan, states: PolishState, series: Series, steps: Int[Array, ""]) -> PolishState:
+    """Brings posteriors and prior of every seed up to date."""
 
-    def one(pair):
+    def one(process, pair):
         z, series = pair
-        assert process.prior is not None
-        problem, y = Problem.of(process, process.prior, series, z, extent), jnp.where(series.mask, series.y, 0.0)
+        problem, y = Problem.of(process, process.prior, series, z, plan.extent), jnp.where(series.mask, series.y, 0.0)
         z = solve(problem, z, y, jnp.zeros_like(z), steps).z
         return z, precision_root(problem, z, y)
 
-    with jax.default_matmul_precision("highest"):
-        modes, roots = jax.lax.map(one, (modes, series), batch_size=CHUNK)
-    return eqx.tree_at(lambda p: p.prior, process, _prior(modes, roots, series.static)), modes, roots
+    def seed(state):
+        with jax.default_matmul_precision("highest"):
+            modes, roots = jax.lax.map(functools.partial(one, state.process), (state.modes, series), batch_size=CHUNK)
+        process = eqx.tree_at(lambda p: p.prior, state.process, _prior(modes, roots, series.static))
+        return dataclasses.replace(state, process=process, modes=modes, roots=roots)
+
+    return jax.vmap(seed)(states)
 
 
 def _prior(modes, roots, static) -> Prior:
@@ -109,28 +127,20 @@ def _prior(modes, roots, static) -> Prior:
     return Prior(weights[0], weights[1:].T, cholesky(scatter / count))
 
 
-def _epoch(plan, state, key, epoch, series):
+def _epoch(plan, state, key, epoch, last, series):
     key = jr.fold_in(jr.fold_in(key, 2**31 - 3), epoch)
     order_key, task_key, noise_key = jr.split(key, 3)
-    # `epoch` is the same for all seeds, so these stay branches under vmap.
-    process, modes, roots = jax.lax.cond(
-        (epoch > 0) & (epoch % max(1, E_STEP_EVERY // plan.steps) == 0),
-        lambda s: e_step(s.process, s.modes, series, plan.extent, STEPS),
-        lambda s: (s.process, s.modes, s.roots),
-        state,
-    )
-    bases = jax.lax.cond(epoch % max(1, TURN_EVERY // plan.steps) == 0, turned, lambda s: s, state.optimiser)
     shape = (plan.steps, plan.batch)
     order = jr.permutation(order_key, len(series))[: plan.steps * plan.batch].reshape(shape)
     keys = jr.split(task_key, plan.steps)
-    noise = jr.normal(noise_key, (*shape, process.z_dim), series.t.dtype)
-    update = optimiser(plan).update
+    noise = jr.normal(noise_key, (*shape, state.process.z_dim), series.t.dtype)
+    update = optimiser(plan, last * plan.steps).update
 
     def step(carry, drawn):
         process, opt_state, skipped = carry
         index, key, noise = drawn
         tasks = jax.vmap(take)(series[index], plan.sampler.select(series[index], key=key))
-        z = modes[index] + jax.vmap(solve_triangular)(roots[index], noise)
+        z = state.modes[index] + jax.vmap(solve_triangular)(state.roots[index], noise)
         with jax.default_matmul_precision("highest"):
             loss, gradient = jax.value_and_grad(_loss)(process, tasks, z, plan.extent)
         finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
@@ -140,10 +150,9 @@ def _epoch(plan, state, key, epoch, series):
         kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), moved, (process, opt_state))
         return (*kept, skipped + (~finite).astype(skipped.dtype)), loss
 
-    carry = (process, bases, state.skipped)
+    carry = (state.process, state.optimiser, state.skipped)
     (process, opt_state, skipped), losses = jax.lax.scan(step, carry, (order, keys, noise))
-    state = dataclasses.replace(state, process=process, optimiser=opt_state, modes=modes, roots=roots, skipped=skipped)
-    return state, jnp.nanmean(losses)
+    return dataclasses.replace(state, process=process, optimiser=opt_state, skipped=skipped), jnp.nanmean(losses)
 
 
 def _loss(process, tasks, zs, extent):

@@ -112,7 +112,7 @@ class Posterior:
 
     def _refined(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
         by = self.calibrations.get("refined")
-        found, _ = beliefs.refined(self.process, self.record, belief, start, self.keys, n, steps, by)
+        found = beliefs.refined(self.process, self.record, belief, start, self.keys, n, steps, by)
         return dataclasses.replace(self, belief=found, draws=n, steps=steps, _last={})
 
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:

@@ -126,8 +126,7 @@ def planned(
             "The validation series have nothing left to score: all their points went into the context. Use a smaller "
             "`validation_context`, or longer series.",
         )
-    if options.schedule == "constant":
-        options = dataclasses.replace(options, epochs=1)  # the compiled epoch does not depend on how many there are
+    options = dataclasses.replace(options, epochs=1, polish=None)  # the compiled epoch does not depend on how many there are
     return Plan(options, sampler, steps, count // steps, extents[0], extents[-1]), tasks
 
 

@@ -56,7 +56,7 @@ def linearised(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any) 
 
 
 def solve(
-    problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps: int, rescue: Solution | None = None
+    problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps: Any, rescue: Solution | None = None
 ) -> Solution:
     """Levenberg–Marquardt from `z`; a step that does not help is not taken, and the next one is shorter.
 
@@ -68,7 +68,7 @@ def solve(
         z: where to begin.
         data: values of the observations.
         centre: where the prior pulls to, whitened.
-        steps: number of double steps, one or more.
+        steps: number of double steps, one or more; may be traced.
         rescue: where to go on from, half way, if the cost is still above the rescue's own.
     """
     size = z.shape[0]
@@ -77,10 +77,10 @@ def solve(
         cost = (value**2).sum()
         return jnp.where(jnp.isnan(cost), jnp.inf, cost)
 
-    def step(carry, number):
+    def step(number, carry):
         z, cost, damping = carry
         if rescue is not None:
-            half = number == max(1, steps // 2)
+            half = number == jnp.maximum(1, steps // 2)
             z = jnp.where(half & (cost > rescue.cost), rescue.z, z)
             damping = jnp.where(half, FIRST_DAMPING, damping)
         value, slopes = linearised(problem, z, data, centre)
@@ -97,10 +97,10 @@ def solve(
         new = jax.tree.map(lambda x: x[jnp.argmin(moved.cost)], moved)
         better = new.cost < cost
         kept = (jnp.where(better, new.z, z), jnp.where(better, new.cost, cost))
-        return (*kept, jnp.where(better, EASED, TIGHTENED) * damping), None
+        return (*kept, jnp.where(better, EASED, TIGHTENED) * damping)
 
     start = (z, jnp.asarray(jnp.inf, z.dtype), jnp.asarray(FIRST_DAMPING, z.dtype))  # the first step finds the cost
-    (z, cost, _), _ = jax.lax.scan(step, start, jnp.arange(steps))
+    z, cost, _ = jax.lax.fori_loop(0, steps, step, start)
     return Solution(z, cost)
 
 

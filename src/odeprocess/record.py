@@ -123,10 +123,10 @@ class Record:
             pairs.append(tuple(np.concatenate(x) for x in zip(*(parts or [empty]), strict=True)))
         return pairs[0] if self.single else pairs
 
-    def everything(self) -> Series:
-        """All observations as the model sees them."""
+    def everything(self, least: int = 16) -> Series:
+        """All observations as the model sees them, padded to a bucket of at least `least` points."""
         t, y = (np.concatenate(parts, 1) for parts in zip(*((t, y) for t, y, _ in self._in_order()), strict=True))
-        return self.scaled(t, y, least=16)
+        return self.scaled(t, y, least=least)
 
     def times(self) -> tuple[np.ndarray, np.ndarray]:
         """All times, `[series, n]`, and at which of them something was observed."""

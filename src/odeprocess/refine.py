@@ -22,6 +22,7 @@ from .misfit import Misfit
 from .peaks import Peak, peaks
 from .problem import Problem, Solution, enough, in_rounds, solve
 from .process import Process
+from .process.latent import Mixture
 from .process.solvers import Extent
 from .series import Series
 
@@ -72,8 +73,8 @@ def refined_draws(
     steps: int,
     extent: Extent,
     misfit: Misfit | None = None,
-) -> tuple[Ensemble, Any]:
-    """Draws of the posterior of one series given its unmasked observations; also the misfit of its mode.
+) -> Ensemble:
+    """Draws of the posterior of one series given its unmasked observations.
 
     Arguments:
         process: the process, with a normal likelihood.
@@ -86,10 +87,8 @@ def refined_draws(
         extent: how far the flow is integrated.
         misfit: what is known of the noise of single series; without it every series has the process's own.
     """
-    mixture = process.before(series.static, series.channels)
-    problem = Problem.of(process, jax.tree.map(lambda x: x[0], mixture.parts), series, belief.loc, extent)
+    problem, mixture, found = _searched(process, belief, start, series, steps, extent, misfit)
     y, count = jnp.where(series.mask, series.y, 0.0), series.mask.sum(dtype=belief.loc.dtype)
-    found = peaks(problem, mixture, y, jnp.concatenate([belief.loc[None], start]), steps, misfit)
     chance = jr.uniform(jr.fold_in(key, 2**31 - 1), (), y.dtype)
     shares = jnp.cumsum(_shares(found.log_weight, mixture.log_weights))
     parts = jnp.searchsorted(shares, (chance + GOLDEN * jnp.arange(n).astype(y.dtype)) % 1.0).clip(0, len(mixture) - 1)
@@ -108,10 +107,22 @@ def refined_draws(
         return Draw(y + std * eps, std, centre, peak, enough(peak.misfit / factor**2 + peak.strain, count)), factor
 
     draws, factors = jax.vmap(draw)(parts, places)
-    best = jnp.argmax(found.log_weight)
     steps = 1 if y.shape[0] >= MANY else steps
     z = _with_stand_ins(_each(problem, start, draws, steps), draws.limit)
-    return Ensemble(z, factors), found.misfit[best] + found.strain[best]
+    return Ensemble(z, factors)
+
+
+def likeliest(process: Process, belief: Normal, start: Any, series: Series, steps: int, extent: Extent) -> Peak:
+    """The posterior's highest peak, which is found in a fraction of the time; arguments as above."""
+    _, _, found = _searched(process, belief, start, series, steps, extent, None)
+    return jax.tree.map(lambda x: x[jnp.argmax(found.log_weight)], found)
+
+
+def _searched(process, belief, start, series, steps, extent, misfit) -> tuple[Problem, Mixture, Peak]:
+    mixture = process.before(series.static, series.channels)
+    problem = Problem.of(process, jax.tree.map(lambda x: x[0], mixture.parts), series, belief.loc, extent)
+    guesses = jnp.concatenate([belief.loc[None], start])
+    return problem, mixture, peaks(problem, mixture, jnp.where(series.mask, series.y, 0.0), guesses, steps, misfit)
 
 
 def _shares(log_weight: Any, before: Any) -> Any:

@@ -18,7 +18,7 @@ from .course import Course
 from .epoch import Plan, TrainState, run_epoch, start
 from .optimise import FitOptions
 from .outcome import Fit, outcome
-from .polish import begin, divided, run_polish
+from .polish import begin, divided, polish_epoch
 from .prepare import check_series, checked_seeds, planned, suited, warn_of_scattered_series
 from .process import Process, Spec, variant
 from .progress import progress_bar
@@ -146,18 +146,16 @@ def _epochs(
     most, last = options.max_bad_steps, options.polish_epochs
     while course.epochs < options.epochs and not course.stopped(most):
         epoch = jnp.asarray(course.epochs)
-        course.states, report = run_epoch(plan, course.states, keys, epoch, data, tasks)
+        course.states, report = run_epoch(plan, course.states, keys, epoch, jnp.asarray(options.epochs), data, tasks)
         report = jax.device_get(report)  # waits for the epoch to end
         course.add(report, time.perf_counter() - began)
         if course.broken(most).all():
             raise TrainingError(_breakdown(course.epochs, most, len(keys)))
         yield _note(report.loss), not last and (course.epochs == options.epochs or course.stopped(most))
         began = time.perf_counter()
-    if last and course.polished is None:
-        course.polished = begin(plan, _kept(course.states, validated), data)
     while course.polish_epochs < last:
-        epoch = jnp.asarray(course.polish_epochs)
-        course.polished, loss = run_polish(plan, course.polished, keys, epoch, data)
+        course.polished = course.polished or begin(plan, _kept(course.states, validated), data)
+        course.polished, loss = polish_epoch(plan, course.polished, keys, course.polish_epochs, last, data)
         loss = jax.device_get(loss)
         course.add_polish(loss, time.perf_counter() - began)
         yield f"polishing, {_note(loss)}", course.polish_epochs == last
