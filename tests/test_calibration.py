@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 import odeprocess as odp
 from cases import model
-from odeprocess.calibration import COUNTS, GAPS, Calibration, Misses, Places
+from odeprocess.calibration import COUNTS, GAPS, SIDES, Calibration, Misses, Places
 from odeprocess.experiments.measure import of_draws, of_normal
 
 
@@ -18,7 +18,7 @@ def evidence(seed: int, series: int, scale: float):
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(series), 1000)
     miss = scale * np.abs(rng.standard_normal(len(who))) / 1.6449
-    places = Places(np.exp(rng.uniform(np.log(0.01), 0, len(who))), rng.random(len(who)) < 0.5)
+    places = Places(np.exp(rng.uniform(np.log(0.01), 0, len(who))), rng.random(len(who)) < 0.6, rng.uniform(0, 0.3, len(who)))
     return rng.choice(COUNTS, len(who)), places, miss, who
 
 
@@ -36,14 +36,15 @@ def test_few_series_make_wider_intervals_not_narrower():
 
 
 def test_factors_change_smoothly_with_distance_and_stay_in_the_table():
-    shape = (len(COUNTS), 2, len(GAPS))
+    shape = (len(COUNTS), SIDES, len(GAPS))
     found = Calibration(np.linspace(1, 2, np.prod(shape)).reshape(shape), 2.0)
     away = np.linspace(0, 3, 500)[None]
-    inside, beyond = (found.at(np.array([4]), Places(away, np.full(away.shape, side))) for side in (False, True))
-    for at in (inside, beyond):
+    sides = [Places(away, *(np.full(away.shape, x) for x in kind)) for kind in ((False, 1.0), (True, 1.0), (True, 0.1))]
+    inside, beyond, ahead = (found.at(np.array([4]), places) for places in sides)
+    for at in (inside, beyond, ahead):
         assert np.abs(np.diff(at)).max() < 0.05 and at.min() >= found.factors.min() and at.max() <= found.factors.max()
-    assert (beyond > inside).all()
-    asked = np.array([0, 7]), Places(np.array([[np.inf], [0.1]]), np.array([[True], [False]]))
+    assert (beyond > inside).all() and (ahead > beyond).all()
+    asked = np.array([0, 7]), Places(np.array([[np.inf], [0.1]]), np.array([[True], [False]]), np.zeros((2, 1)))
     np.testing.assert_array_equal(Calibration.from_json(found.to_json()).at(*asked), found.at(*asked))
 
 
@@ -56,6 +57,27 @@ def test_places_are_distances_and_sides():
     np.testing.assert_array_equal(found.beyond, [[True, False, False, True]])
     nothing = Places.of(np.zeros((1, 2)), np.zeros((1, 0)), np.zeros((1, 0), bool))
     assert np.isinf(nothing.gaps).all() and nothing.beyond.all()
+    np.testing.assert_allclose(found.spans, 3.5)
+    assert single.spans.max() == nothing.spans.max() == 0.0
+
+
+def test_observations_are_close_together_if_random_ones_would_hardly_be():
+    """As at the beginning of a record; one observation, or none, is never close to others."""
+    rng, t = np.random.default_rng(0), np.linspace(0, 1, 100)[None]
+    for count in (2, 3, 5, 10):
+        first = np.arange(100)[None] < count
+        assert (Places.of(t, t, first).sides(np.array([[count]]), 1.0)[~first] == 2).all()
+        anywhere = rng.permuted(np.repeat(first, 200, 0), axis=1)
+        sides = Places.of(np.repeat(t, 200, 0), t, anywhere).sides(np.array([[count]]), 1.0)
+        assert (sides == 2).mean() < 0.15 and set(np.unique(sides)) >= {0, 1}
+    for count in (0, 1):
+        assert (Places.of(t, t, np.arange(100)[None] < count).sides(np.array([[count]]), 1.0)[:, 1:] == 1).all()
+
+
+def test_a_table_of_two_sides_is_read_as_it_was_meant():
+    old = np.random.default_rng(0).uniform(1, 2, (len(COUNTS), 2, len(GAPS)))
+    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "misfit": None})
+    np.testing.assert_array_equal(found.factors, old[:, [0, 1, 1]])
 
 
 def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
@@ -77,7 +99,7 @@ def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
 
 @pytest.mark.parametrize("refined", [False, True])
 def test_densities_follow_the_calibration_as_intervals_do(refined):
-    table = Calibration(np.full((len(COUNTS), 2, len(GAPS)), 2.5), 1.0)
+    table = Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), 2.5), 1.0)
     sure = dataclasses.replace(model("ndp"), calibrations={"refined": table, "amortised": table})
     posterior = sure.condition([0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0))
     posterior = posterior.refine() if refined else posterior

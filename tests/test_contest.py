@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import odeprocess as odp
 from cases import process, small
-from odeprocess.contest import RIVALS, held_back, simplest
+from odeprocess.contest import HEAT, RIVALS, held_back, may_win, simplest
 from odeprocess.heldout import WORST
 
 
@@ -29,6 +29,15 @@ def test_somebody_always_wins(errors):
     winner = simplest([np.array(each) for each in errors])
     assert 0 <= winner < len(errors)
     assert winner == 0 or np.mean(errors[winner]) < np.mean(errors[0])
+
+
+def test_a_heat_is_followed_up_where_the_rest_of_training_may_decide():
+    best = np.random.default_rng(0).normal(size=40)
+    assert may_win(best - 0.1, best) and may_win(best + 0.1, best), "better already, or not much worse"
+    assert not may_win(best + np.log(HEAT) + 0.1, best), "hopeless"
+    assert not may_win(best + 0.01, best) and not may_win(best - 0.01, best), "as good: what is left is noise"
+    assert not may_win(np.full(40, np.log(WORST)), best), "it broke down"
+    assert may_win(best, np.full(40, np.log(WORST))), "the other did"
 
 
 @pytest.mark.parametrize("count", [0, 9, 10, 2.5, True])

@@ -2,7 +2,8 @@
 
 A model is asked about series it has not seen, given more and more of them. Where its 90 % intervals hold too little or
 too much, the spread around the mean is multiplied by the factor that puts it right, which depends on the number of
-observations, on how far the asked time lies from the nearest of them, and on whether it lies between them or beyond.
+observations, on how far the asked time lies from the nearest of them, and on whether it lies between them, beyond them, or
+beyond a few that are close together, as at the beginning of a record.
 The factor is a quantile of past misses, set a little higher where series are few; where there are hardly any, it leans
 on its neighbours.
 """
@@ -21,18 +22,24 @@ COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations th
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
 FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
 LEANING = 8.0  # series: a bin with as many counts as much as its neighbours, and all together as much as no correction
+CLOSE = 0.15  # observations are close together if they span less than this part of what as many random ones would
+SIDES = 3  # between observations, beyond them, beyond such that are close together
 LEAST, MOST = 0.05, 10.0
 
 
 class Places(NamedTuple):
-    """Where times lie among observations: how far off, and whether all observations are on one side.
+    """Where times lie among observations.
 
-    Between observations, that is the distance g to the nearest (infinite without any); beyond them g²/(g + their span),
-    since the same step ahead is less of a risk after a long record than after a short one.
+    Attributes:
+        gaps: how far off. Between observations, the distance g to the nearest (infinite without any); beyond them
+            g²/(g + span), since the same step ahead is less of a risk after a long record than after a short one.
+        beyond: whether all observations are on one side.
+        spans: from the first observation to the last.
     """
 
     gaps: np.ndarray
     beyond: np.ndarray
+    spans: np.ndarray
 
     @classmethod
     def of(cls, t: np.ndarray, seen: np.ndarray, observed: np.ndarray) -> "Places":
@@ -47,7 +54,12 @@ class Places(NamedTuple):
         span = np.where(known, most, 0.0) - np.where(known, least, 0.0)
         near = np.where(known, gaps, 1.0)
         ahead = np.where(known, near**2 / np.maximum(near + span, np.finfo(float).tiny), np.inf)
-        return cls(np.where(between, gaps, ahead), np.logical_not(between))
+        return cls(np.where(between, gaps, ahead), np.logical_not(between), span)
+
+    def sides(self, counts: np.ndarray, horizon: float) -> np.ndarray:
+        """Which of `SIDES` each is, given so many observations of series with a span of `horizon`."""
+        close = self.spans < CLOSE * horizon * (counts - 1) / (counts + 1)
+        return np.where(self.beyond, np.where(close, 2, 1), 0)
 
 
 class Misses(NamedTuple):
@@ -71,7 +83,7 @@ class Misses(NamedTuple):
 
     def anywhere(self) -> "Misses":
         """The same without the distances: where series are few, factors by distance would follow chance."""
-        return self._replace(places=Places(np.full_like(self.places.gaps, np.inf), self.places.beyond))
+        return self._replace(places=self.places._replace(gaps=np.full_like(self.places.gaps, np.inf)))
 
     @classmethod
     def joined(cls, parts: Sequence["Misses"]) -> "Misses":
@@ -90,7 +102,7 @@ class Calibration:
     """Factors of spread by number of observations and by where a time lies.
 
     Attributes:
-        factors: `[counts, 2, gaps]`: for times between observations, then for times beyond them.
+        factors: `[counts, sides, gaps]`.
         horizon: the span of the training times, in the user's units.
         misfit: how the noise of single series varies, where that is known: for refined posteriors.
     """
@@ -102,18 +114,18 @@ class Calibration:
     @classmethod
     def none(cls, horizon: float, misfit: Misfit | None) -> "Calibration":
         """Factors of one."""
-        return cls(np.ones((len(COUNTS), 2, len(GAPS))), horizon, misfit)
+        return cls(np.ones((len(COUNTS), SIDES, len(GAPS))), horizon, misfit)
 
     @classmethod
     def fit(cls, found: Misses) -> "Calibration":
         """From misses on unseen series."""
         counts, places, misses, series, horizon, misfit = found
-        rows, columns = nearest_count(counts), _column(places.gaps / horizon)
-        factors = np.empty((len(COUNTS), 2, len(GAPS)))
-        for side in (0, 1):
+        rows, columns, sides = nearest_count(counts), _column(places.gaps / horizon), places.sides(counts, horizon)
+        factors = np.empty((len(COUNTS), SIDES, len(GAPS)))
+        for side in range(SIDES):
             last = _leaning(misses, series, 1.0)
             for i in range(len(COUNTS)):
-                here = (rows == i) & (places.beyond == bool(side))
+                here = (rows == i) & (sides == side)
                 if i == 0 and not (rows == 0).any():  # not tried: a belief that needs no correction
                     factors[i, side] = 1.0
                     continue
@@ -127,9 +139,9 @@ class Calibration:
         """Factors for series with `counts [series]` observations, at places `[series, m]`."""
         place = np.log(np.clip(places.gaps / self.horizon, GAPS[0], GAPS[-1]))
         rows = self.factors[nearest_count(counts)]
-        sides = [[np.interp(x, np.log(GAPS), side) for side in row] for x, row in zip(place, rows, strict=True)]
-        inside, beyond = np.moveaxis(np.asarray(sides), 1, 0)
-        return np.where(places.beyond, beyond, inside)
+        each = np.array([[np.interp(x, np.log(GAPS), side) for side in row] for x, row in zip(place, rows, strict=True)])
+        sides = places.sides(np.asarray(counts)[:, None], self.horizon)
+        return np.take_along_axis(each, sides[:, None], 1)[:, 0]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -140,7 +152,9 @@ class Calibration:
     def from_json(cls, fields: dict[str, Any]) -> "Calibration":
         """The inverse of `to_json`."""
         misfit = fields.get("misfit")
-        return cls(np.asarray(fields["factors"], np.float64), float(fields["horizon"]), misfit and Misfit(*misfit))
+        factors = np.asarray(fields["factors"], np.float64)
+        factors = factors[:, [0, 1, 1]] if factors.shape[1] == 2 else factors  # of a model that knew two sides
+        return cls(factors, float(fields["horizon"]), misfit and Misfit(*misfit))
 
 
 def fitted_misfit(costs: np.ndarray, counts: np.ndarray) -> Misfit:
@@ -168,10 +182,10 @@ def _conformal(misses: np.ndarray, series: np.ndarray) -> float:
     """The quantile that a new value stays under with probability `LEVEL`, and a little more where series are few.
 
     The level for n independent values would be LEVEL·(1 + 1/n), the largest of them for n < 10. A series has many
-    values, which are worth more than one and less than as many as they are: the share left outside is cut by 1/(n + 1).
+    values, which are worth more than one and less than as many as they are: the share left outside is cut by 3/(n + 3).
     """
     count = len(np.unique(series))
-    return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + 1))) if count else 1.0
+    return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + 3))) if count else 1.0
 
 
 def _leaning(misses: np.ndarray, series: np.ndarray, towards: float) -> float:

@@ -1,12 +1,12 @@
 """`learn`: our recipe from beginning to end.
 
-Several processes are trained for a short time. The one that predicts series it has not seen best is trained in full, and its
-intervals are put right on those series.
+The simplest process is trained, and others for a short time. Where one of them may predict series it has not seen better,
+it is trained in full too. The intervals of the best are put right on those series.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.random as jr
 import numpy as np
@@ -19,7 +19,8 @@ from .series import Series
 from .train import fit
 
 RIVALS = ("ndp-linear", "ndp-state")  # the simplest first
-HEAT = 5  # times shorter than the training of the winner
+HEAT = 5  # times shorter than a training; as many times smaller may errors become by the rest of it
+AS_GOOD = 0.03  # differences of typical errors that tell nothing
 HELD_OUT = 60  # series at most, of those that are given; a fifth of them if they are fewer
 
 
@@ -34,11 +35,12 @@ def learn(
 ) -> Model:
     """The most accurate model that we know how to make of series, in one call.
 
-    Some series are held out. Two processes are trained on the others for a short time: `"ndp-linear"`, whose dynamics and
-    readout are linear, and `"ndp-state"`, whose state moves by any law that is the same at all times. Each is asked about the
-    second half of the held-out series given the first, and about values between others. The simplest that is not worse than
-    the best, by more than a standard error, is trained in full: where dynamics are linear, a linear process is many times
-    more accurate than a network that has learned them. At last intervals are calibrated, again on the held-out series.
+    Some series are held out. On the others `"ndp-linear"` is trained, whose dynamics and readout are linear, and for a fifth
+    of the time `"ndp-state"`, whose state moves by any law that is the same at all times. Each is asked about the second half
+    of the held-out series given the first, and about values between others. If the second comes near enough that it might
+    still win, or is better already, it is trained in full. The simplest that is not worse than the best, by more than a
+    standard error, is kept: where dynamics are linear, a linear process is many times more accurate than a network that has
+    learned them. At last intervals are calibrated, again on the held-out series.
 
     Arguments:
         series: in the user's units, from `make_series`.
@@ -75,18 +77,37 @@ def winners(
     kept: Series, held: Series, *, steps: int, seeds: Sequence[int], rivals: Sequence[str] = RIVALS, progress: Any = None
 ) -> list[Model | None]:
     """For each seed the process that wins the contest, trained in full; its `info` remembers how it went. As in `Fit.models`."""
-    short = max(1, steps // HEAT)
-    heats = [fit(series=kept, seeds=seeds, progress=progress, **recipe(kept, steps=short, spec=name)) for name in rivals]
-    errors = [_errors([heat.models[i] for heat in heats], held, seed) for i, seed in enumerate(seeds)]
-    best = [simplest(each) for each in errors]
-    found: dict[int, Model | None] = {}
-    for rival in set(best):
-        mine = [seed for seed, winner in zip(seeds, best, strict=True) if winner == rival]
-        plan = recipe(kept, steps=steps, spec=rivals[rival])
-        found |= zip(mine, fit(series=kept, seeds=mine, progress=progress, **plan).models, strict=True)
-    notes = [{name: float(np.exp(each.mean())) for name, each in zip(rivals, rows, strict=True)} for rows in errors]
-    models = [(found[seed], note) for seed, note in zip(seeds, notes, strict=True)]
-    return [model and dataclasses.replace(model, info={**model.info, "contest": note}) for model, note in models]
+
+    def trained(rival: str, seeds: Sequence[int], steps: int) -> dict[int, Entry]:
+        models = fit(series=kept, seeds=seeds, progress=progress, **recipe(kept, steps=steps, spec=rival)).models
+        return {seed: Entry(model, _errors(model, held, seed)) for seed, model in zip(seeds, models, strict=True)}
+
+    entries = {seed: [entry] for seed, entry in trained(rivals[0], seeds, steps).items()}
+    for rival in rivals[1:]:
+        heats = trained(rival, seeds, max(1, steps // HEAT))
+        best = {seed: _simplest(entries[seed]) for seed in seeds}
+        promising = [seed for seed in seeds if may_win(heats[seed].errors, best[seed].errors)]
+        heats |= trained(rival, promising, steps) if promising else {}
+        for seed in seeds:
+            entries[seed].append(heats[seed] if seed in promising else Entry(None, heats[seed].errors))
+    return [_noted(_simplest(entries[seed]).model, rivals, entries[seed]) for seed in seeds]
+
+
+class Entry(NamedTuple):
+    """A rival that was trained in full, or (without the model) for a heat only, and its errors on held-out series."""
+
+    model: Model | None
+    errors: np.ndarray
+
+
+def may_win(heat: np.ndarray, best: np.ndarray) -> bool:
+    """Whether a process with such errors after a heat might be better than the best so far, if it were trained in full.
+
+    Not if it is much worse; and not if it is as good, since what both then are left with is noise.
+    """
+    apart = heat - best
+    level = max(AS_GOOD, apart.std() / len(apart) ** 0.5)
+    return bool(apart.mean() < -level or level < apart.mean() < np.log(HEAT))
 
 
 def simplest(errors: Sequence[np.ndarray]) -> int:
@@ -96,10 +117,20 @@ def simplest(errors: Sequence[np.ndarray]) -> int:
     """
     best = min(errors, key=lambda e: e.mean())
     apart = [each - best for each in errors]
-    return next(i for i, off in enumerate(apart) if off.mean() <= off.std() / max(1, len(off)) ** 0.5)
+    return next(i for i, off in enumerate(apart) if off.mean() <= off.std() / len(off) ** 0.5)
 
 
-def _errors(models: Sequence[Model | None], held: Series, seed: int) -> list[np.ndarray]:
-    known = [model and errors_on(model, held, key=jr.key(seed)) for model in models]
-    length = next(len(each) for each in known if each is not None)
-    return [np.full(length, np.log(WORST)) if each is None else each for each in known]  # a model that broke down never wins
+def _simplest(entries: Sequence[Entry]) -> Entry:
+    full = [entry for entry in entries if entry.model is not None] or entries
+    return full[simplest([entry.errors for entry in full])]
+
+
+def _noted(model: Model | None, rivals: Sequence[str], entries: Sequence[Entry]) -> Model | None:
+    note = {rival: float(np.exp(entry.errors.mean())) for rival, entry in zip(rivals, entries, strict=True)}
+    return model and dataclasses.replace(model, info={**model.info, "contest": note})
+
+
+def _errors(model: Model | None, held: Series, seed: int) -> np.ndarray:
+    """Of a model that broke down: the worst there are."""
+    asked = 2 * int((np.asarray(held.observed).sum(-1) > 1).sum())
+    return np.full(asked, np.log(WORST)) if model is None else errors_on(model, held, key=jr.key(seed))

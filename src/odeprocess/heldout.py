@@ -14,6 +14,7 @@ from .series import Series
 
 LEAST_HALF = 0.05  # of an interval, on either side of the mean
 LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter for a solution that was not found
+AGAIN, MOST_ASKED = 4, 240  # times that a series is asked about anew, given other points of it; and series in all
 MANY = 20  # given so many observations or more, posteriors share one compilation
 MODE_STEPS = 8  # double steps of the solver, in search of one
 
@@ -29,12 +30,14 @@ def misses_on(model: Any, series: Series, *, refined: bool, key: Any, draws: int
     # Before any observation the belief is what all training series showed: fewer series cannot correct that.
     tried = COUNTS[1:] if refined and model.process.mixture is not None else COUNTS
     for count in tried[observed.sum(-1).max() > tried]:
-        for order in (rng.random(t.shape), t):  # anywhere, and from the beginning
-            evidence.append((count, *ask.misses(series, order, count)))
+        repeats = max(1, min(MOST_ASKED // len(series), AGAIN)) if count < MANY else 1
+        anywhere = [ask.misses(series, order, count) for order in rng.random((repeats, *t.shape))]
+        first = ask.misses(series, t, count)
+        evidence += [(count, *misses) for misses in (*anywhere, *repeats * [first])]  # either kind weighs the same
     checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
-    counts = np.concatenate([np.full(len(misses), count) for count, _, _, misses, _ in evidence])
-    _, gaps, beyond, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
-    return Misses(counts, Places(gaps, beyond), misses, who, horizon, bare.misfit)
+    counts = np.concatenate([np.full(len(misses), count) for count, *_, misses, _ in evidence])
+    _, *places, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
+    return Misses(counts, Places(*places), misses, who, horizon, bare.misfit)
 
 
 def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
@@ -44,6 +47,7 @@ def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
     more: so one series that a sharp model gets wrong does not decide about it.
     """
     ask, (t, y), observed = Questions(model, key, 1, refined=True), _values(series), np.asarray(series.observed)
+    checks.require(bool((observed.sum(-1) > 1).any()), "The held-out series have one observation each: nothing is left to ask.")
     rng, found = np.random.default_rng(0), []
     for order in (rng.random(t.shape), t):
         posterior, given = ask.after(series, order, observed.sum(-1) // 2)
@@ -96,7 +100,7 @@ class Questions:
         return self.posterior(series, np.take_along_axis(t, index, 1), seen), given
 
     def misses(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
-        """Given the first `count` points by `order`: place, side, miss and series of every other value, flat."""
+        """Given the first `count` points by `order`: gap, side, span, miss and series of every other value, flat."""
         (t, y), observed = _values(series), np.asarray(series.observed)
         posterior, given = self.after(series, order, count, t.shape[1] if count >= MANY else 0)
         posterior = posterior.refine() if self.refined else posterior
@@ -104,10 +108,10 @@ class Questions:
         # Spread is corrected around the mean, which in a skewed belief is not in the middle of the interval.
         half = np.maximum(np.where(y < mean, mean - low, high - mean), LEAST_HALF * (high - low))
         miss = np.abs(y - mean) / half
-        gaps, beyond = (np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given))
+        places = [np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given)]
         chosen = (~given & observed)[..., None] & np.isfinite(miss)
         who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
-        return gaps[chosen], beyond[chosen], miss[chosen], who[chosen]
+        return tuple(x[chosen] for x in (*places, miss, who))
 
 
 def _values(series: Series) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..contest import held_back, winners
 from ..data import SOURCES
+from ..heldout import MANY
 from ..model import Model
 from ..outcome import Fit
 from ..recipes import recipe
@@ -93,12 +94,13 @@ def score_model(model: Model, board: Board, *, refined: bool, told: Callable[[st
     floor = FLOOR * np.asarray(_spread(board))
     for split, context in board.cells():
         given = board.given(split, context)
-        index = np.argsort(~given, 1, kind="stable")[:, :context]
-        parts = []
+        width = context if context < MANY else t.shape[1]  # long records share one compilation
+        index, parts = np.argsort(~given, 1, kind="stable")[:, :width], []
+        nothing = np.where(np.arange(width) < context, 0.0, np.nan)[:, None]
         for i in range(0, len(t), SERIES_AT_ONCE):
             part = slice(i, i + SERIES_AT_ONCE)
             seen_t, seen_y = np.take_along_axis(t[part], index[part], 1), np.take_along_axis(y[part], index[part, :, None], 1)
-            posterior = model.condition(seen_t, seen_y, key=jr.key(i), draws=DRAWS)
+            posterior = model.condition(seen_t, seen_y + nothing, key=jr.key(i), draws=DRAWS)
             posterior = posterior.refine() if refined else posterior
             draws = np.asarray(posterior.sample(t[0], of="function"), np.float64)
             inside = np.asarray(posterior.std(t[0], of="function"), np.float64)
