@@ -118,7 +118,7 @@ class Model:
             series: held-out series; a dozen help, five are better than none.
             refined: whether to calibrate refined posteriors or the encoder's own; each has factors of its own.
             key: of the draws and of which points are given.
-            draws: draws for each prediction.
+            draws: draws for each prediction: best as many as will be asked for, since more of them reach farther into the tails.
         """
         return self.with_calibration(self.misses(series, refined=refined, key=key, draws=draws), refined=refined)
 

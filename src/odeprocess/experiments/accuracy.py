@@ -183,6 +183,6 @@ def run_board(board: Board, name: str, seeds: tuple[int, ...], folder: Path, tol
             continue
         model.save(folder / f"model-{i}")
         for way, refined in ways.items():
-            sure = model.calibrated(held, refined=refined) if name == "default" and not board.quick else model
+            sure = model.calibrated(held, refined=refined, draws=DRAWS) if name == "default" and not board.quick else model
             scores[way].append(score_model(sure, board, refined=refined, told=told))
     return {**about, "seeds": len(scores[name]), "scores": scores, "train_seconds": seconds}
