@@ -50,6 +50,11 @@ def test_a_wrong_number_of_held_out_series_is_refused(count):
         held_back(series, count)
 
 
+def test_a_contest_needs_somebody():
+    with pytest.raises(ValueError, match="`rivals` is empty; expected the names"):
+        odp.learn(odp.data.lines.sample(10, key=jr.key(0)), rivals=())
+
+
 def test_each_series_is_either_trained_on_or_held_back_whatever_their_order_was():
     series = odp.data.lines.sample(100, key=jr.key(0))
     kept, held = held_back(series)

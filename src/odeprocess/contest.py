@@ -56,6 +56,7 @@ def learn(
         scaled units.
     """
     checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
+    checks.require(len(rivals) > 0, "`rivals` is empty; expected the names of one variant or more, the simplest first.")
     kept, held = held_back(series, held_out)
     (model,) = winners(kept, held, steps=steps, seeds=(seed,), rivals=rivals, progress=progress)
     assert model is not None  # `fit` raises where every seed breaks down

@@ -19,7 +19,7 @@ def recipe(series: Series, *, steps: int = 2000, spec: str = "ndp-skip") -> dict
         series: the training series.
         steps: gradient steps of the first half; the second half has three times as many. The default takes about two minutes
             on two cores.
-        spec: the variant, `"ndp-skip"` or its linear sister `"ndp-linear"`; `learn` trains both and keeps the better.
+        spec: a variant with a learned prior: `"ndp-skip"`, or one of those that `learn` lets compete.
 
     Examples:
         >>> import jax, odeprocess as odp
