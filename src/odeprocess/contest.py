@@ -16,6 +16,8 @@ from .heldout import WORST, errors_on
 from .model import Model
 from .recipes import recipe
 from .series import Series
+from .settle import settled, settles
+from .tasks import TaskSampler
 from .train import fit
 
 RIVALS = ("ndp-linear", "ndp-state")  # the simplest first
@@ -35,10 +37,10 @@ def learn(
 ) -> Model:
     """The most accurate model that we know how to make of series, in one call.
 
-    Some series are held out. On the others `"ndp-linear"` is trained, whose dynamics and readout are linear, and for a fifth
-    of the time `"ndp-state"`, whose state moves by any law that is the same at all times. Each is asked about the second half
-    of the held-out series given the first, and about values between others. If the second comes near enough that it might
-    still win, or is better already, it is trained in full. The simplest that is not worse than the best, by more than a
+    Some series are held out. On the others `"ndp-linear"` is trained to convergence, whose dynamics and readout are linear, and
+    for a fifth of the time `"ndp-state"`, whose state moves by any law that is the same at all times. Each is asked about the
+    second half of the held-out series given the first, and about values between others. If the second comes near enough that it
+    might still win, or is better already, it is trained in full. The simplest that is not worse than the best, by more than a
     standard error, is kept: where dynamics are linear, a linear process is many times more accurate than a network that has
     learned them. At last intervals are calibrated, again on the held-out series.
 
@@ -81,8 +83,9 @@ def winners(
     """For each seed the process that wins the contest, trained in full; its `info` remembers how it went. As in `Fit.models`."""
 
     def trained(rival: str, seeds: Sequence[int], steps: int) -> dict[int, Entry]:
-        models = fit(series=kept, seeds=seeds, progress=progress, **recipe(kept, steps=steps, spec=rival)).models
-        return {seed: Entry(model, _errors(model, held, seed)) for seed, model in zip(seeds, models, strict=True)}
+        plan = recipe(kept, steps=steps, spec=rival)
+        models = fit(series=kept, seeds=seeds, progress=progress, **plan).models
+        return {seed: _entry(model, kept, held, plan["sampler"], seed) for seed, model in zip(seeds, models, strict=True)}
 
     entries = {seed: [entry] for seed, entry in trained(rivals[0], seeds, steps).items()}
     for rival in rivals[1:]:
@@ -100,6 +103,15 @@ class Entry(NamedTuple):
 
     model: Model | None
     errors: np.ndarray
+
+
+def _entry(model: Model | None, kept: Series, held: Series, sampler: TaskSampler, seed: int) -> Entry:
+    """A trained model, or what it settles to, if that is better on held-out series."""
+    entry = Entry(model, _errors(model, held, seed))
+    if model is None or not settles(model):
+        return entry
+    further = settled(model, kept, sampler, seed=seed)
+    return entry if further is model else min(entry, Entry(further, _errors(further, held, seed)), key=lambda e: e.errors.mean())
 
 
 def may_win(heat: np.ndarray, best: np.ndarray) -> bool:

@@ -109,13 +109,13 @@ def e_step(plan: Plan, states: PolishState, series: Series, steps: Int[Array, ""
     def seed(state):
         with jax.default_matmul_precision("highest"):
             modes, roots = jax.lax.map(functools.partial(one, state.process), (state.modes, series), batch_size=CHUNK)
-        process = eqx.tree_at(lambda p: p.prior, state.process, _prior(modes, roots, series.static))
+        process = eqx.tree_at(lambda p: p.prior, state.process, prior_of(modes, roots, series.static))
         return dataclasses.replace(state, process=process, modes=modes, roots=roots)
 
     return jax.vmap(seed)(states)
 
 
-def _prior(modes, roots, static) -> Prior:
+def prior_of(modes: Any, roots: Any, static: Any) -> Prior:
     """The normal distribution that the posteriors make together; one more series, a standard one, keeps it from collapse."""
     count, size = modes.shape
     inputs = jnp.concatenate([jnp.ones((count, 1), modes.dtype), static], 1)

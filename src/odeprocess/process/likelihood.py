@@ -12,6 +12,7 @@ from ..distributions import AbstractDistribution, Bernoulli, Normal
 
 # An optimiser moves all numbers about as fast; a σ that has to fall a thousandfold would hold the others up.
 GAIN = 4.0
+LEAST_ABOVE = 1e-3  # of the floor
 
 
 class AbstractLikelihood(eqx.Module):
@@ -63,6 +64,13 @@ class GaussianLikelihood(AbstractLikelihood):
             std = self.floor + jnp.exp(GAIN * self.raw_std + self.start)
             return Normal(raw, jnp.broadcast_to(std[None], raw.shape))
         return Normal(raw, jnp.full_like(raw, self.std))
+
+    def with_std_times(self, factor: Float[Array, " channels"]) -> "GaussianLikelihood":
+        """The same with the σ of each channel, where that is one learned number, so many times as large."""
+        assert self.raw_std is not None
+        std = factor * (self.floor + jnp.exp(GAIN * self.raw_std + self.start))
+        above = jnp.maximum(std - self.floor, LEAST_ABOVE * self.floor)
+        return eqx.tree_at(lambda own: own.raw_std, self, (jnp.log(above) - self.start) / GAIN)
 
     def _positive(self, raw):
         return self.floor + (1.0 - self.floor) * jax.nn.softplus(raw + self.start)
