@@ -23,6 +23,7 @@ from .train import fit
 RIVALS = ("ndp-linear", "ndp-state")  # the simplest first
 HEAT = 5  # times shorter than a training; as many times smaller may errors become by the rest of it
 AS_GOOD = 0.03  # differences of typical errors that tell nothing
+ENOUGH = 1e-3  # typical error, in scaled units, below which nobody else is tried
 HELD_OUT = 60  # series at most, of those that are given; a fifth of them if they are fewer
 
 
@@ -40,7 +41,8 @@ def learn(
     Some series are held out. On the others `"ndp-linear"` is trained to convergence, whose dynamics and readout are linear, and
     for a fifth of the time `"ndp-state"`, whose state moves by any law that is the same at all times. Each is asked about the
     second half of the held-out series given the first, and about values between others. If the second comes near enough that it
-    might still win, or is better already, it is trained in full. The simplest that is not worse than the best, by more than a
+    might still win, or is better already, it is trained in full; where the first is off by less than a thousandth of the values'
+    spread, the second is not tried. The simplest that is not worse than the best, by more than a
     standard error, is kept: where dynamics are linear, a linear process is many times more accurate than a network that has
     learned them. At last intervals are calibrated, again on the held-out series.
 
@@ -54,8 +56,8 @@ def learn(
         progress: as in `fit`.
 
     Returns:
-        A calibrated model. `model.spec.variant` says who won, `model.info["contest"]` how: by the typical errors of all, in
-        scaled units.
+        A calibrated model. `model.spec.variant` says who won, `model.info["contest"]` how: by the typical errors of all that
+        were tried, in scaled units.
     """
     checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
     checks.require(len(rivals) > 0, "`rivals` is empty; expected the names of one variant or more, the simplest first.")
@@ -89,11 +91,12 @@ def winners(
 
     entries = {seed: [entry] for seed, entry in trained(rivals[0], seeds, steps).items()}
     for rival in rivals[1:]:
-        heats = trained(rival, seeds, max(1, steps // HEAT))
         best = {seed: _simplest(entries[seed]) for seed in seeds}
-        promising = [seed for seed in seeds if may_win(heats[seed].errors, best[seed].errors)]
+        open_ = [seed for seed in seeds if best[seed].errors.mean() > np.log(ENOUGH)]
+        heats = trained(rival, open_, max(1, steps // HEAT)) if open_ else {}
+        promising = [seed for seed in open_ if may_win(heats[seed].errors, best[seed].errors)]
         heats |= trained(rival, promising, steps) if promising else {}
-        for seed in seeds:
+        for seed in open_:
             entries[seed].append(heats[seed] if seed in promising else Entry(None, heats[seed].errors))
     return [_noted(_simplest(entries[seed]).model, rivals, entries[seed]) for seed in seeds]
 
@@ -140,7 +143,7 @@ def _simplest(entries: Sequence[Entry]) -> Entry:
 
 
 def _noted(model: Model | None, rivals: Sequence[str], entries: Sequence[Entry]) -> Model | None:
-    note = {rival: float(np.exp(entry.errors.mean())) for rival, entry in zip(rivals, entries, strict=True)}
+    note = {rival: float(np.exp(entry.errors.mean())) for rival, entry in zip(rivals, entries, strict=False)}
     return model and dataclasses.replace(model, info={**model.info, "contest": note})
 
 

@@ -34,10 +34,10 @@ from .process.solvers import Extent
 from .series import Series
 from .tasks import TaskSampler, take
 
-MOST_WEIGHTS = 150
+MOST_WEIGHTS, MOST_NOISE = 150, 0.02  # the latter in scaled units: with more of it gradient steps do converge
 MOST_VALUES = 200_000  # of the series that decide about the weights
 STEPS, TRIES = 40, 10  # of the weights; and dampings of each that are tried
-FIRST_DAMPING, EASED, TIGHTENED, LEAST_DAMPING = 1e-4, 0.1, 4.0, 1e-12
+FIRST_DAMPING, EASED, TIGHTENED, LEAST_DAMPING, TINY = 1e-4, 0.1, 4.0, 1e-12, 1e-6
 UNRELATED = 1e-3  # of the largest: smaller variations of old latents tell nothing of new ones
 ENCODER_STEPS, ENCODER_RATE = 3000, 3e-3
 
@@ -54,10 +54,12 @@ class Standing(NamedTuple):
 def settles(model: Model) -> bool:
     """Whether a model is of the kind that this is for."""
     likelihood = model.process.likelihood
-    shared = isinstance(likelihood, GaussianLikelihood) and likelihood.raw_std is not None
+    if not isinstance(likelihood, GaussianLikelihood) or likelihood.raw_std is None:
+        return False
+    sharp = bool((likelihood(jnp.zeros((1, len(likelihood.raw_std)))).std < MOST_NOISE).any())
     few = ravel_pytree(_curves(model.process))[0].size <= MOST_WEIGHTS
     linear = model.spec.path == "linear" and model.spec.readout in ("residual", "linear")
-    return shared and few and linear and model.process.prior is not None and model.process.inference.first is None
+    return sharp and few and linear and model.process.prior is not None and model.process.inference.first is None
 
 
 def settled(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0) -> Model:
@@ -100,9 +102,10 @@ def _step(now: Standing, series: Series, extent: Extent, damping: float) -> tupl
     rows = np.asarray(_system(now.process, now.modes, series, extent), np.float64)
     triangle = np.asarray(np.linalg.qr(rows.reshape(-1, rows.shape[-1]), mode="r"))
     slopes, value = triangle[:, :-1], triangle[:, -1]
-    size = np.sqrt((slopes**2).sum(0).max())
+    sizes = np.sqrt((slopes**2).sum(0))  # damping counts in units of what each weight does: in those of the weights it got stuck
+    sizes += TINY * sizes.max()
     for _ in range(TRIES):
-        damped = np.concatenate([slopes, np.sqrt(damping) * size * np.eye(len(weights))])
+        damped = np.concatenate([slopes, np.sqrt(damping) * np.diag(sizes)])
         move = np.linalg.lstsq(damped, -np.concatenate([value, np.zeros(len(weights))]), rcond=None)[0]
         curves = unravel(weights + jnp.asarray(move, weights.dtype))
         found = _current(eqx.tree_at(_curves, now.process, curves), now.modes, series, extent)
@@ -207,6 +210,7 @@ def _guessing(process: Process, before: np.ndarray, after: np.ndarray) -> Proces
     size = len(centre)
     weight, bias = (np.asarray(x, np.float64).copy() for x in (head.out.weight, head.out.bias))
     weight[:size], bias[:size] = linear @ weight[:size], linear @ (bias[:size] - centre) + after.mean(0)
+    bias[size:] += np.log(after.std(0) + UNRELATED * after.std()) - np.log(before.std(0) + UNRELATED * before.std())
     moved = (jnp.asarray(x, head.out.weight.dtype) for x in (weight, bias))
     return eqx.tree_at(lambda p: (p.inference.head.out.weight, p.inference.head.out.bias), process, tuple(moved))
 
