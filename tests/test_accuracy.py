@@ -1,5 +1,7 @@
 """The scoreboard: its baselines against formulas, its cells, its verdicts."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,9 @@ pytest.importorskip("tinygp")
 
 from odeprocess.experiments import gaussian
 from odeprocess.experiments.accuracy import Board, run_board
+from odeprocess.experiments.plan import experiment
+from odeprocess.experiments.reproduce import only
+from odeprocess.experiments.runner import jobs
 from odeprocess.experiments.scoreboard import Scores
 
 
@@ -55,6 +60,25 @@ def test_a_board_of_a_gaussian_process_is_scored(tmp_path):
     assert set(scores) == {"interpolation 0", "interpolation 3", "forecast 3"} and len(said) == 3
     assert np.mean(scores["interpolation 3"]["mse"]) < 1e-4 < np.mean(scores["interpolation 0"]["mse"])
     assert not jax.config.jax_enable_x64
+
+
+def test_models_that_were_trained_before_are_scored_and_not_trained_again(tmp_path):
+    board, said, said_again = Board("lines", 0.0, 2, quick=True), [], []
+    first = run_board(board, "latent-ode", (0,), tmp_path, said.append)
+    again = run_board(board, "latent-ode", (0,), tmp_path, said_again.append)
+    assert again["scores"] == first["scores"]
+    assert any("loss" in note for note in said) and not any("loss" in note for note in said_again)
+
+
+def test_some_models_of_the_scoreboard_can_be_run_alone():
+    whole = experiment("accuracy")
+    part = only(whole, ["gp-shared", "default"])
+    assert {key.split("-", 3)[3].rsplit("-1000")[0] for key, _, _ in jobs(part, Path()) if "sines-0.0" in key} == {
+        "default",
+        "gp-shared",
+    }
+    with pytest.raises(ValueError, match="gp-shared"):
+        only(whole, ["gp"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 from ..contest import held_back, winners
 from ..data import SOURCES
 from ..heldout import MANY
-from ..model import Model
+from ..model import Model, load
 from ..outcome import Fit
 from ..recipes import recipe
 from ..scaling import Scaling
@@ -164,6 +164,25 @@ def _spread(board: Board) -> np.ndarray:
     return np.asarray(board.train.y, np.float64).std((0, 1))
 
 
+def trained(board: Board, name: str, seeds: tuple[int, ...], folder: Path, told: Callable[[str], None]) -> list[Model]:
+    """The models of a job, without those that broke down; kept in `folder`, and found there if all of them were kept before.
+
+    So they may be trained on one machine and scored on another, and what stops scoring does not undo training.
+    """
+    places = [folder / f"model-{i}" for i in range(len(seeds))]
+    if all(place.exists() for place in places):
+        return [load(place) for place in places]
+    if name == "default":
+        kept, held = held_back(board.train)
+        models = winners(kept, held, steps=20 if board.quick else STEPS, seeds=seeds, progress=told)
+    else:
+        models = train(board, name, seeds, told).models
+    for place, model in zip(places, models, strict=True):
+        if model is not None:
+            model.save(place)
+    return [model for model in models if model is not None]
+
+
 def run_board(board: Board, name: str, seeds: tuple[int, ...], folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
     """Trains a model where it needs training, and scores it: what a job of the scoreboard leaves behind."""
     about = {"task": board.task, "noise": board.noise, "variant": name, "series": board.count}
@@ -171,17 +190,11 @@ def run_board(board: Board, name: str, seeds: tuple[int, ...], folder: Path, tol
         return {**about, "seeds": 1, "scores": {name: [score_gaussian(board, name, told)]}}
     if name == "anp":
         return {**about, "seeds": len(seeds), "scores": {name: [score_attentive(board, seed, told) for seed in seeds]}}
-    began, (kept, held) = time.perf_counter(), held_back(board.train)
-    if name == "default":
-        models = winners(kept, held, steps=20 if board.quick else STEPS, seeds=seeds, progress=told)
-        ways = {"default": True, "default-amortised": False}
-    else:
-        models, ways = train(board, name, seeds, told).models, {name: False}
+    began, (_, held) = time.perf_counter(), held_back(board.train)
+    models = trained(board, name, seeds, folder, told)
+    ways = {"default": True, "default-amortised": False} if name == "default" else {name: False}
     seconds, scores = time.perf_counter() - began, {way: [] for way in ways}
-    for i, model in enumerate(models):
-        if model is None:
-            continue
-        model.save(folder / f"model-{i}")
+    for model in models:
         for way, refined in ways.items():
             sure = model.calibrated(held, refined=refined, draws=DRAWS) if name == "default" and not board.quick else model
             scores[way].append(score_model(sure, board, refined=refined, told=told))

@@ -19,10 +19,12 @@ def chosen(name: str, *, num_seeds: int | None = None, quick: bool = False) -> l
 
 def only(whole: Experiment, variants: Sequence[str]) -> Experiment:
     """The part of an experiment that is about some of its variants."""
-    known = tuple(dict.fromkeys(cell.variant for cell in whole.cells))
+    board = whole.kind == "accuracy"  # whose jobs are not cells
+    known = tuple(whole.settings["variants"] if board else dict.fromkeys(cell.variant for cell in whole.cells))
     for variant in variants:
         checks.choice("only", variant, known)
-    return dataclasses.replace(whole, cells=tuple(cell for cell in whole.cells if cell.variant in variants))
+    settings = {**whole.settings, "variants": list(variants)} if board else whole.settings
+    return dataclasses.replace(whole, cells=tuple(cell for cell in whole.cells if cell.variant in variants), settings=settings)
 
 
 def total_work(parts: list[Experiment], out: Path) -> float:
