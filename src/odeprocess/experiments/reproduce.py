@@ -57,6 +57,7 @@ def write_record(whole: Experiment, out: Path) -> dict[str, Any]:
         "quick": whole.quick,
         "rows": rows(whole, results),
         "runs": {key: [found["task"], found.get("variant")] for key, found in results.items()},
+        "made_by": {key: [found.get("machine"), found.get("commit")] for key, found in results.items()},
         "written_by": provenance(),
     }
     write_json(out / f"{whole.name}.json", record)

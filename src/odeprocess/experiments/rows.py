@@ -104,13 +104,17 @@ def _boards(experiment: Experiment, results: dict[str, dict[str, Any]]) -> list[
                             **about,
                             "variant": variant,
                             "metric": metric,
-                            "mean": float(np.mean(means)),
-                            "stderr": stderr,
+                            "mean": _short(np.mean(means)),
+                            "stderr": _short(stderr),
                             "seeds": len(means),
-                            **{name: run[name] for name in ("machine", "commit")},
                         }
                     )
     return found + _against(results)
+
+
+def _short(number: Any) -> float:
+    """To six digits: there are thousands of rows."""
+    return float(f"{number:.6g}")
 
 
 def _against(results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -137,8 +141,8 @@ def _against(results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
                             "split": split,
                             "variant": f"default against {rival}",
                             "metric": metric,
-                            "mean": float(difference.mean()),
-                            "stderr": float(difference.std(ddof=1) / len(difference) ** 0.5),
+                            "mean": _short(difference.mean()),
+                            "stderr": _short(difference.std(ddof=1) / len(difference) ** 0.5),
                             "seeds": len(scores["default"]),
                             "tie": bool(metric == "mse" and max(ours.mean(), theirs.mean()) < 1e-6),
                         }
