@@ -86,6 +86,25 @@ def test_what_is_settled_stays_as_it_is_and_can_be_saved(trained, tmp_path):
     np.testing.assert_array_equal(*(each.condition([1.0], [0.1], key=jr.key(0)).mean([2.0]) for each in (after, loaded)))
 
 
+def test_irregular_series_with_gaps_and_covariates_settle():
+    spec = CASES["ndp-linear"].replace(missing=True)
+    before = odp.Model(spec.build(key=jr.key(0)), spec, odp.Scaling.identity(2, 1))
+    rng = np.random.default_rng(0)
+    times = [np.sort(rng.uniform(0, 1, n)) for n in rng.integers(3, 9, 20)]
+    levels = rng.normal(size=(20, 2))
+    values = [np.exp(t)[:, None] * level for t, level in zip(times, levels, strict=True)]
+    for y in values:
+        y[rng.random(y.shape) < 0.2] = np.nan
+        y[0] = 0.5  # no channel is empty
+    series = odp.make_series(times, values, static=levels[:, :1])
+    after = settled(before, series, odp.TaskSampler())
+    assert after.info["settled"] > 0.1
+    t, y, own = times[0], values[0], levels[0, :1]
+    means = [each.condition(t, y, static=own, key=jr.key(0)).refine().mean(t) for each in (before, after)]
+    off = [np.nanmean((mean - y) ** 2) for mean in means]
+    assert off[1] < off[0]
+
+
 def test_the_system_is_that_of_the_best_latents_of_each_weight(trained):
     """Its gradient is that of the least cost over the latents, by differences of which the latents are solved anew."""
     before, _ = trained[0.1]

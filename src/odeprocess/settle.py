@@ -21,6 +21,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from .functions import extent_for
 from .linear import orthonormalised, projected, solve_triangular
 from .mixture import fitted
 from .model import Model
@@ -72,7 +73,7 @@ def settled(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0
         seed: of these.
     """
     scaled = jax.tree.map(jnp.asarray, model.scaling.apply(series))
-    extent = model.process.flow.extent(float(scaled.t.min()), float(scaled.t.max()))
+    extent = extent_for(model.process, scaled.t, scaled.observed)
     deciding = min(len(scaled), max(1, MOST_VALUES // (scaled.y.shape[1] * scaled.channels)))
     some = scaled[:deciding]
     begun = last = _current(model.process, _guesses(model.process, some), some, extent)
@@ -100,6 +101,8 @@ def _step(now: Standing, series: Series, extent: Extent, damping: float) -> tupl
     """The first of several steps, shorter and shorter, that makes the series likelier, if any; and the damping for the next."""
     weights, unravel = ravel_pytree(_curves(now.process))
     rows = np.asarray(_system(now.process, now.modes, series, extent), np.float64)
+    if not np.isfinite(rows).all():
+        return None, damping
     triangle = np.asarray(np.linalg.qr(rows.reshape(-1, rows.shape[-1]), mode="r"))
     slopes, value = triangle[:, :-1], triangle[:, -1]
     sizes = np.sqrt((slopes**2).sum(0))  # damping counts in units of what each weight does: in those of the weights it got stuck
