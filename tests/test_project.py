@@ -25,7 +25,7 @@ objectives metrics misfit problem peaks refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics
 tally ledger roster streamfile stream design
-optimise epoch soap mixture polish prepare course outcome checkpoints train recipes settle contest
+optimise epoch soap mixture polish prepare course outcome checkpoints train recipes reguess settle contest
 tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
@@ -25,22 +24,19 @@ from .functions import extent_for
 from .linear import orthonormalised, projected, solve_triangular
 from .mixture import fitted
 from .model import Model
-from .optimise import cosine
 from .polish import CHUNK, prior_of
 from .problem import Problem, linearised
 from .process import Process
-from .process.latent import Head
 from .process.likelihood import GaussianLikelihood
 from .process.solvers import Extent
+from .reguess import encoder_learned, guessing
 from .series import Series
-from .tasks import TaskSampler, take
+from .tasks import TaskSampler
 
 MOST_WEIGHTS, MOST_NOISE = 150, 0.02  # the latter in scaled units: with more of it gradient steps do converge
 MOST_VALUES = 200_000  # of the series that decide about the weights
 STEPS, TRIES = 40, 10  # of the weights; and dampings of each that are tried
 FIRST_DAMPING, EASED, TIGHTENED, LEAST_DAMPING, TINY = 1e-4, 0.1, 4.0, 1e-12, 1e-6
-UNRELATED = 1e-3  # of the largest: smaller variations of old latents tell nothing of new ones
-ENCODER_STEPS, ENCODER_RATE = 3000, 3e-3
 
 
 class Standing(NamedTuple):
@@ -91,8 +87,8 @@ def settled(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0
         before = _current(model.process, _guesses(model.process, scaled), scaled, extent).modes
         near = jnp.concatenate([last.modes, jnp.broadcast_to(last.modes.mean(0), (len(scaled) - deciding, last.modes.shape[1]))])
         last = _current(last.process, near, scaled, extent)
-    process = _guessing(last.process, np.asarray(before, np.float64), np.asarray(last.modes, np.float64))
-    process = _encoder_learned(process, last.modes, last.roots, scaled, sampler, jr.key(seed))
+    process = guessing(last.process, np.asarray(before, np.float64), np.asarray(last.modes, np.float64))
+    process = encoder_learned(process, last.modes, last.roots, scaled, sampler, jr.key(seed))
     process = _divided(process, last.modes, last.roots, scaled)
     return dataclasses.replace(model, process=process, info={**model.info, "settled": gain})
 
@@ -201,50 +197,6 @@ def _system(process: Process, modes: Any, series: Series, extent: Extent) -> Any
 
     with jax.default_matmul_precision("highest"):
         return jax.lax.map(one, (modes, series), batch_size=CHUNK)
-
-
-def _guessing(process: Process, before: np.ndarray, after: np.ndarray) -> Process:
-    """The process whose encoder guesses `after` where it guessed `before`, as far as one is linear in the other."""
-    head = process.inference.head
-    if not isinstance(head, Head):
-        return process
-    centre = before.mean(0)
-    linear = np.linalg.lstsq(before - centre, after - after.mean(0), rcond=UNRELATED)[0].T
-    size = len(centre)
-    weight, bias = (np.asarray(x, np.float64).copy() for x in (head.out.weight, head.out.bias))
-    weight[:size], bias[:size] = linear @ weight[:size], linear @ (bias[:size] - centre) + after.mean(0)
-    bias[size:] += np.log(after.std(0) + UNRELATED * after.std()) - np.log(before.std(0) + UNRELATED * before.std())
-    moved = (jnp.asarray(x, head.out.weight.dtype) for x in (weight, bias))
-    return eqx.tree_at(lambda p: (p.inference.head.out.weight, p.inference.head.out.bias), process, tuple(moved))
-
-
-@functools.partial(jax.jit, static_argnums=4)
-def _encoder_learned(process: Process, modes: Any, roots: Any, series: Series, sampler: TaskSampler, key: Any) -> Process:
-    """Trains the encoder alone, as in `polish`."""
-    batch = min(len(series), CHUNK)
-    optimiser = optax.adam(cosine(ENCODER_RATE, ENCODER_STEPS))
-
-    def loss(inference, tasks, z):
-        def one(task, z):
-            given, asked = inference.beliefs(task)
-            return -(given.log_prob(z).sum() + asked.log_prob(z).sum())
-
-        return jax.vmap(one)(tasks, z).mean()
-
-    def step(carry, key):
-        inference, state = carry
-        index_key, task_key, noise_key = jr.split(key, 3)
-        index = jr.choice(index_key, len(series), (batch,), replace=False)
-        tasks = jax.vmap(take)(series[index], sampler.select(series[index], key=task_key))
-        noise = jr.normal(noise_key, (batch, modes.shape[1]), modes.dtype)
-        z = modes[index] + jax.vmap(solve_triangular)(roots[index], noise)
-        with jax.numpy_dtype_promotion("standard"):
-            updates, state = optimiser.update(jax.grad(loss)(inference, tasks, z), state)
-        return (optax.apply_updates(inference, updates), state), None
-
-    start = (process.inference, optimiser.init(process.inference))  # pyright: ignore[reportArgumentType]
-    (inference, _), _ = jax.lax.scan(step, start, jr.split(key, ENCODER_STEPS))
-    return eqx.tree_at(lambda p: p.inference, process, inference)
 
 
 @jax.jit
