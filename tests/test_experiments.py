@@ -150,7 +150,7 @@ def test_table1_quick_by_the_command_and_again_and_its_page(table1):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["table2", "table3", "active-learning", "lotka-volterra"])
+@pytest.mark.parametrize("name", ["table2", "table3", "active-learning", pytest.param("lotka-volterra", marks=pytest.mark.long)])
 def test_the_other_experiments_rehearse(name, table1, tmp_path):
     shutil.copytree(table1 / "runs", tmp_path / "runs")  # some of them need the same models
     before = set(tmp_path.rglob("run.json"))
