@@ -169,9 +169,7 @@ def scaling_picture(rows: Rows, devices: list[str], path: Path) -> None:
     figure, axes = plt.subplots(1, len(kinds), figsize=(3.1 * len(kinds), 2.9), layout="constrained")
     for axis, (benchmark, (size, label, title)) in zip(axes, kinds.items(), strict=True):
         for device in devices:
-            found = [
-                r for r in picked(rows, benchmark) if r["device"] == device and r["model"] == "ndp" and "extrapolated" not in r
-            ]
+            found = [r for r in picked(rows, benchmark) if r["device"] == device and r["model"] == "ndp"]
             if found:
                 axis.plot(
                     [r[size] for r in found], [r["seconds"] for r in found], "o-", color=COLOURS[device], label=DEVICES[device]
