@@ -97,6 +97,35 @@ def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
     np.testing.assert_allclose(after.mean(at), before.mean(at), rtol=1e-4, atol=1e-5)
 
 
+def test_series_that_were_seen_count_as_much_as_others_do_and_not_as_better():
+    rng = np.random.default_rng(0)
+    counts, series = np.repeat([1, 3], 500), np.tile(np.arange(50), 20)
+    sizes = rng.exponential(size=1000) * np.where(series < 10, 2.0, 1.0)  # known by heart: half as far off
+    places = Places(np.ones(1000), np.ones(1000, bool), np.ones(1000))
+    found = Misses(counts, places, sizes, series, 1.0)
+    level, new = found.levelled(10), series >= 10
+    np.testing.assert_array_equal(level.sizes[~new], sizes[~new])
+    assert np.allclose(level.sizes[new] / sizes[new], level.sizes[new][0] / sizes[new][0]) and (level.sizes >= sizes).all()
+    assert np.quantile(level.sizes[new], 0.8) == pytest.approx(np.quantile(sizes[~new], 0.8), rel=0.1)
+    worse = found._replace(series=49 - series)  # the first forty are the better ones
+    np.testing.assert_array_equal(worse.levelled(40).sizes, sizes)
+    np.testing.assert_array_equal(found.levelled(50).sizes, sizes)
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_seen_series_of_any_length_join_the_held_out_ones(refined):
+    rng = np.random.default_rng(0)
+    held, seen = (
+        odp.make_series(np.tile(np.linspace(0, 1, n), (k, 1)), rng.standard_normal((k, n, 2)), static=np.zeros((k, 1)))
+        for k, n in ((4, 6), (9, 11))
+    )
+    alone, both = (model("ndp").misses(held, seen=more, refined=refined, draws=8) for more in (None, seen))
+    assert set(np.unique(alone.series)) == set(range(4)) and set(np.unique(both.series)) == set(range(13))
+    assert both.misfit == alone.misfit, "how noise varies is known from series that were not seen"
+    with pytest.raises(ValueError, match="`seen` is"):
+        model("ndp").calibrated(held, seen=np.zeros(3))
+
+
 @pytest.mark.parametrize("refined", [False, True])
 def test_densities_follow_the_calibration_as_intervals_do(refined):
     table = Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), 2.5), 1.0)

@@ -1,5 +1,7 @@
 """`learn`: processes compete on held-out series; linear and autonomous ones are what they say they are."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -9,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 import odeprocess as odp
 from cases import process, small
-from odeprocess.contest import ENOUGH, HEAT, RIVALS, held_back, may_win, simplest
+from odeprocess import contest
+from odeprocess.contest import DOUBTFUL, ENOUGH, HEAT, RIVALS, Entry, held_back, may_win, much_worse, simplest, winners
 from odeprocess.heldout import WORST
 
 
@@ -38,6 +41,71 @@ def test_a_heat_is_followed_up_where_the_rest_of_training_may_decide():
     assert not may_win(best + 0.01, best) and not may_win(best - 0.01, best), "as good: what is left is noise"
     assert not may_win(np.full(40, np.log(WORST)), best), "it broke down"
     assert may_win(best, np.full(40, np.log(WORST))), "the other did"
+
+
+def test_much_worse_is_more_than_the_rest_of_training_makes_up_for():
+    errors = np.random.default_rng(0).normal(size=40)
+    one, other = Entry(None, errors + np.log(HEAT) + 0.1), Entry(None, errors)
+    assert much_worse(one, other) and not much_worse(other, one)
+    assert not much_worse(Entry(None, errors + np.log(HEAT) - 0.1), other)
+
+
+class Ended(NamedTuple):
+    """A model, as far as a contest looks at it."""
+
+    name: str
+    ending: float
+
+
+class Done(NamedTuple):
+    """A training."""
+
+    models: list[Ended]
+
+
+LINEAR, STATE = RIVALS
+GOOD, FAIR, BAD, BROKEN = 0.5 * ENOUGH, 0.5 * DOUBTFUL, 3 * DOUBTFUL, None
+
+
+@pytest.mark.parametrize(
+    ("heats", "full", "trainings", "winner"),
+    [
+        ({LINEAR: FAIR}, {LINEAR: GOOD}, ["heat linear", "linear"], LINEAR),
+        ({LINEAR: BAD, STATE: BAD}, {LINEAR: BAD}, ["heat linear", "heat state", "linear"], LINEAR),
+        ({LINEAR: 9 * BAD, STATE: BAD}, {STATE: FAIR}, ["heat linear", "heat state", "state"], STATE),
+        ({LINEAR: FAIR, STATE: 2 * FAIR}, {LINEAR: FAIR, STATE: GOOD}, ["heat linear", "linear", "heat state", "state"], STATE),
+        ({LINEAR: BROKEN, STATE: BAD}, {STATE: FAIR}, ["heat linear", "heat state", "state"], STATE),
+        ({LINEAR: BAD, STATE: BROKEN}, {LINEAR: FAIR}, ["heat linear", "heat state", "linear"], LINEAR),
+    ],
+)
+def test_no_process_is_trained_longer_than_it_takes_to_decide(monkeypatch, heats, full, trainings, winner):
+    """Trainings are stood in for by the errors that they end with: real ones would not end so on demand."""
+    series, done = odp.data.lines.sample(12, key=jr.key(0)), []
+
+    def fitted(*, spec, options, seeds, **_):
+        heat = options.epochs < odp.recipe(kept, steps=1000)["options"].epochs
+        done.append(("heat " if heat else "") + spec.variant.removeprefix("ndp-"))
+        ending = (heats if heat else full)[spec.variant]
+        if ending is BROKEN:
+            raise odp.TrainingError("broke down")
+        return Done([Ended(spec.variant, ending) for _ in seeds])
+
+    kept, held = held_back(series)
+    monkeypatch.setattr(contest, "fit", fitted)
+    monkeypatch.setattr(contest, "settles", lambda model: False)
+    monkeypatch.setattr(contest, "errors_on", lambda model, held, key: np.full(4, np.log(model.ending)))
+    monkeypatch.setattr(contest, "_noted", lambda model, rivals, entries: model)
+    (best,) = winners(kept, held, steps=1000, seeds=(0,))
+    assert done == trainings and best is not None and best.name == winner
+
+
+def test_where_all_break_down_the_message_says_so(monkeypatch):
+    def broken(**_):
+        raise odp.TrainingError("broke down")
+
+    monkeypatch.setattr(contest, "fit", broken)
+    with pytest.raises(odp.TrainingError, match=r"Every process broke down: ndp-linear, ndp-state\. Look for"):
+        odp.learn(odp.data.lines.sample(12, key=jr.key(0)))
 
 
 @pytest.mark.parametrize("count", [0, 9, 10, 2.5, True])

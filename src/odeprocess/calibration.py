@@ -24,6 +24,7 @@ FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single
 LEANING = 8.0  # series: a bin with as many counts as much as its neighbours, and all together as much as no correction
 CLOSE = 0.15  # observations are close together if they span less than this part of what as many random ones would
 SIDES = 3  # between observations, beyond them, beyond such that are close together
+TYPICAL = 0.8  # quantile by which misses on several series are compared
 LEAST, MOST = 0.05, 10.0
 
 
@@ -80,6 +81,20 @@ class Misses(NamedTuple):
     series: np.ndarray
     horizon: float
     misfit: Misfit | None = None
+
+    def levelled(self, held_out: int) -> "Misses":
+        """The same, those on series from number `held_out` on enlarged, should they be smaller than those before.
+
+        A model may know by heart the series that it was trained on. What these tell, and few others could, is where it is more
+        and where less sure than it should be; how sure in all, only series that it has not seen can tell.
+        """
+        before, ratios = self.series < held_out, []
+        for count in np.unique(self.counts[self.counts > 0]):
+            old, new = (self.sizes[(self.counts == count) & part] for part in (before, ~before))
+            if len(old) and len(new):
+                ratios.append(np.log(max(np.quantile(old, TYPICAL), 1e-6) / max(np.quantile(new, TYPICAL), 1e-6)))
+        level = np.exp(max(0.0, np.mean(ratios))) if ratios else 1.0
+        return self._replace(sizes=np.where(before, self.sizes, level * self.sizes))
 
     def anywhere(self) -> "Misses":
         """The same without the distances: where series are few, factors by distance would follow chance."""
@@ -182,10 +197,10 @@ def _conformal(misses: np.ndarray, series: np.ndarray) -> float:
     """The quantile that a new value stays under with probability `LEVEL`, and a little more where series are few.
 
     The level for n independent values would be LEVEL·(1 + 1/n), the largest of them for n < 10. A series has many
-    values, which are worth more than one and less than as many as they are: the share left outside is cut by 3/(n + 3).
+    values, which are worth more than one and less than as many as they are: the share left outside is cut by 6/(n + 6).
     """
     count = len(np.unique(series))
-    return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + 3))) if count else 1.0
+    return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + 6))) if count else 1.0
 
 
 def _leaning(misses: np.ndarray, series: np.ndarray, towards: float) -> float:

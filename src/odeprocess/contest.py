@@ -1,11 +1,11 @@
 """`learn`: our recipe from beginning to end.
 
-The simplest process is trained, and others for a short time. Where one of them may predict series it has not seen better,
-it is trained in full too. The intervals of the best are put right on those series.
+The simplest process is trained, unless another soon leaves it far behind, and others for a short time. Where one of them may
+predict series it has not seen better, it is trained in full too. The intervals of the best are put right on those series.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax.random as jr
@@ -18,10 +18,11 @@ from .recipes import recipe
 from .series import Series
 from .settle import settled, settles
 from .tasks import TaskSampler
-from .train import fit
+from .train import TrainingError, fit
 
 RIVALS = ("ndp-linear", "ndp-state")  # the simplest first
 HEAT = 5  # times shorter than a training; as many times smaller may errors become by the rest of it
+DOUBTFUL = 0.03  # typical error of the first after a heat, in scaled units, from which others may rule it out
 AS_GOOD = 0.03  # differences of typical errors that tell nothing
 ENOUGH = 1e-3  # typical error, in scaled units, below which nobody else is tried
 HELD_OUT = 60  # series at most, of those that are given; a fifth of them if they are fewer
@@ -42,9 +43,10 @@ def learn(
     for a fifth of the time `"ndp-state"`, whose state moves by any law that is the same at all times. Each is asked about the
     second half of the held-out series given the first, and about values between others. If the second comes near enough that it
     might still win, or is better already, it is trained in full; where the first is off by less than a thousandth of the values'
-    spread, the second is not tried. The simplest that is not worse than the best, by more than a
-    standard error, is kept: where dynamics are linear, a linear process is many times more accurate than a network that has
-    learned them. At last intervals are calibrated, again on the held-out series.
+    spread, the second is not tried, and where the second is far better after a fifth of the time, the first is not trained
+    longer. The simplest that is not worse than the best, by more than a standard error, is kept: where dynamics are linear, a
+    linear process is many times more accurate than a network that has learned them. At last intervals are calibrated, on the
+    held-out series and on some of the others.
 
     Arguments:
         series: in the user's units, from `make_series`.
@@ -63,8 +65,10 @@ def learn(
     checks.require(len(rivals) > 0, "`rivals` is empty; expected the names of one variant or more, the simplest first.")
     kept, held = held_back(series, held_out)
     (model,) = winners(kept, held, steps=steps, seeds=(seed,), rivals=rivals, progress=progress)
-    assert model is not None  # `fit` raises where every seed breaks down
-    return model.calibrated(held, key=jr.key(seed)).calibrated(held, refined=False, key=jr.key(seed))
+    assert model is not None  # `winners` raises where all break down
+    for refined in (True, False):
+        model = model.calibrated(held, seen=kept, refined=refined, key=jr.key(seed))
+    return model
 
 
 def held_back(series: Series, count: int | None = None) -> tuple[Series, Series]:
@@ -84,21 +88,41 @@ def winners(
 ) -> list[Model | None]:
     """For each seed the process that wins the contest, trained in full; its `info` remembers how it went. As in `Fit.models`."""
 
-    def trained(rival: str, seeds: Sequence[int], steps: int) -> dict[int, Entry]:
+    def models(rival: str, seeds: Sequence[int], steps: int) -> tuple[TaskSampler, Iterable[tuple[int, Model | None]]]:
         plan = recipe(kept, steps=steps, spec=rival)
-        models = fit(series=kept, seeds=seeds, progress=progress, **plan).models
-        return {seed: _entry(model, kept, held, plan["sampler"], seed) for seed, model in zip(seeds, models, strict=True)}
+        try:
+            found = fit(series=kept, seeds=seeds, progress=progress, **plan).models if seeds else []
+        except TrainingError:  # another may do better
+            found = [None for _ in seeds]
+        return plan["sampler"], zip(seeds, found, strict=True)
 
-    entries = {seed: [entry] for seed, entry in trained(rivals[0], seeds, steps).items()}
-    for rival in rivals[1:]:
-        best = {seed: _simplest(entries[seed]) for seed in seeds}
-        open_ = [seed for seed in seeds if best[seed].errors.mean() > np.log(ENOUGH)]
-        heats = trained(rival, open_, max(1, steps // HEAT)) if open_ else {}
-        promising = [seed for seed in open_ if may_win(heats[seed].errors, best[seed].errors)]
-        heats |= trained(rival, promising, steps) if promising else {}
+    def trained(rival: str, seeds: Sequence[int]) -> dict[int, Entry]:
+        sampler, found = models(rival, seeds, steps)
+        return {seed: _entry(model, kept, held, sampler, seed) for seed, model in found}
+
+    def heat(rival: str, seeds: Sequence[int]) -> dict[int, Entry]:
+        _, found = models(rival, [seed for seed in seeds if seed not in heats[rival]], max(1, steps // HEAT))
+        heats[rival] |= {seed: Entry(None, _errors(model, held, seed)) for seed, model in found}
+        return heats[rival]
+
+    heats: dict[str, dict[int, Entry]] = {rival: {} for rival in rivals}
+    first, *others = rivals
+    early = heat(first, seeds) if others else {}
+    doubtful = [seed for seed, entry in early.items() if entry.errors.mean() > np.log(DOUBTFUL)]
+    beaten = {seed for rival in others for seed in doubtful if much_worse(early[seed], heat(rival, doubtful)[seed])}
+    entries = {seed: [early[seed]] for seed in beaten}
+    entries |= {seed: [entry] for seed, entry in trained(first, [seed for seed in seeds if seed not in beaten]).items()}
+    for rival in others:
+        so_far = {seed: _simplest(entries[seed]).errors for seed in seeds}
+        open_ = [seed for seed in seeds if so_far[seed].mean() > np.log(ENOUGH)]
+        tried = heat(rival, open_)
+        full = trained(rival, [seed for seed in open_ if may_win(tried[seed].errors, so_far[seed])])
         for seed in open_:
-            entries[seed].append(heats[seed] if seed in promising else Entry(None, heats[seed].errors))
-    return [_noted(_simplest(entries[seed]).model, rivals, entries[seed]) for seed in seeds]
+            entries[seed].append(full.get(seed, tried[seed]))
+    best = [_noted(_simplest(entries[seed]).model, rivals, entries[seed]) for seed in seeds]
+    if not any(best):
+        raise TrainingError(f"Every process broke down: {', '.join(rivals)}. Look for extreme values in the series.")
+    return best
 
 
 class Entry(NamedTuple):
@@ -115,6 +139,11 @@ def _entry(model: Model | None, kept: Series, held: Series, sampler: TaskSampler
         return entry
     further = settled(model, kept, sampler, seed=seed)
     return entry if further is model else min(entry, Entry(further, _errors(further, held, seed)), key=lambda e: e.errors.mean())
+
+
+def much_worse(one: Entry, other: Entry) -> bool:
+    """Whether a process is so far behind another after a heat that more training would hardly make up for it."""
+    return bool((one.errors - other.errors).mean() > np.log(HEAT))
 
 
 def may_win(heat: np.ndarray, best: np.ndarray) -> bool:

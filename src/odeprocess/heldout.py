@@ -1,8 +1,12 @@
 """What held-out series teach about a model's certainty: they are asked about, given more and more of them."""
 
 import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import jax
 import numpy as np
 
 from . import beliefs, checks
@@ -10,34 +14,42 @@ from .calibration import COUNTS, Calibration, Misses, Places, fitted_misfit
 from .misfit import Misfit
 from .posterior import Posterior
 from .scaling import series_origins
-from .series import Series
+from .series import Series, pack
 
 LEAST_HALF = 0.05  # of an interval, on either side of the mean
 LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter for a solution that was not found
 AGAIN, MOST_ASKED = 4, 240  # times that a series is asked about anew, given other points of it; and series in all
+WITH_SEEN = 120  # series that are asked about, if they may be filled up with such that were trained on
+TIMES = 32  # of a series that are asked about at once: neighbours tell the same
 MANY = 20  # given so many observations or more, posteriors share one compilation
 MODE_STEPS = 8  # double steps of the solver, in search of one
 
 
-def misses_on(model: Any, series: Series, *, refined: bool, key: Any, draws: int) -> Misses:
-    """How far off a model's refined posteriors, or the encoder's own, are on held-out series."""
+def misses_on(model: Any, series: Series, seen: Series | None, *, refined: bool, key: Any, draws: int) -> Misses:
+    """How far off a model's refined posteriors, or the encoder's own, are on held-out series, and on some that it has seen."""
+    ask, number = Questions(model, key, draws, refined), len(series)
+    misfit = ask.misfit(series) if refined else None
+    more = 0 if seen is None else min(len(seen), max(0, WITH_SEEN - number))
+    if seen is not None and more:
+        series = _together(series, seen[np.linspace(0, len(seen) - 1, more).astype(int)])
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     horizon = float((t[observed].max() - t[observed].min()) or 1.0)
-    ask = Questions(model, key, draws, refined)
-    bare = Calibration.none(horizon, ask.misfit(series) if refined else None)
+    bare = Calibration.none(horizon, misfit)
     ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"refined": bare}))
-    rng, evidence = np.random.default_rng(0), []
-    # Before any observation the belief is what all training series showed: fewer series cannot correct that.
-    tried = COUNTS[1:] if refined and model.process.mixture is not None else COUNTS
+    rng, questions = np.random.default_rng(0), []
+    # Before any observation a belief that is refined is what all training series showed: fewer series cannot correct that.
+    all_ = seen is not None and more == len(seen)
+    tried = COUNTS[1:] if refined and model.process.mixture is not None and not all_ else COUNTS
     for count in tried[observed.sum(-1).max() > tried]:
-        repeats = max(1, min(MOST_ASKED // len(series), AGAIN)) if count < MANY else 1
-        anywhere = [ask.misses(series, order, count) for order in rng.random((repeats, *t.shape))]
-        first = ask.misses(series, t, count)
-        evidence += [(count, *misses) for misses in (*anywhere, *repeats * [first])]  # either kind weighs the same
-    checks.require(bool(evidence), "The series have a single observation each: nothing is left to calibrate on.")
+        repeats = 1 if more or count >= MANY else max(1, min(MOST_ASKED // len(series), AGAIN))
+        questions += [(order, count, 1) for order in rng.random((repeats, *t.shape))]
+        questions += [(t, count, repeats)]  # either kind weighs the same
+    checks.require(bool(questions), "The series have a single observation each: nothing is left to calibrate on.")
+    answers = at_once(lambda asked: ask.misses(series, *asked[:2]), questions)
+    evidence = [(count, *found) for (_, count, times), found in zip(questions, answers, strict=True) for _ in range(times)]
     counts = np.concatenate([np.full(len(misses), count) for count, *_, misses, _ in evidence])
     _, *places, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
-    return Misses(counts, Places(*places), misses, who, horizon, bare.misfit)
+    return Misses(counts, Places(*places), misses, who, horizon, misfit).levelled(number)
 
 
 def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
@@ -48,16 +60,17 @@ def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
     """
     ask, (t, y), observed = Questions(model, key, 1, refined=True), _values(series), np.asarray(series.observed)
     checks.require(bool((observed.sum(-1) > 1).any()), "The held-out series have one observation each: nothing is left to ask.")
-    rng, found = np.random.default_rng(0), []
-    for order in (rng.random(t.shape), t):
+
+    def errors(order):
         posterior, given = ask.after(series, order, observed.sum(-1) // 2)
         posterior, _ = ask.likeliest(posterior, t.shape[1])
         off = (np.asarray(posterior.mean(t), np.float64) - y) / np.asarray(model.scaling.y_scale)
         chosen = (~given & observed)[..., None] & np.isfinite(y)
         squares = np.where(chosen, np.nan_to_num(off, nan=WORST) ** 2, 0.0).sum((1, 2))
         some = chosen.any((1, 2)) & given.any(1)
-        found.append(0.5 * np.log(squares[some] / chosen[some].sum((1, 2)) + LEAST_ERROR**2))
-    return np.concatenate(found)
+        return 0.5 * np.log(squares[some] / chosen[some].sum((1, 2)) + LEAST_ERROR**2)
+
+    return np.concatenate(at_once(errors, [np.random.default_rng(0).random(t.shape), t]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,16 +115,41 @@ class Questions:
     def misses(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
         """Given the first `count` points by `order`: gap, side, span, miss and series of every other value, flat."""
         (t, y), observed = _values(series), np.asarray(series.observed)
-        posterior, given = self.after(series, order, count, t.shape[1] if count >= MANY else 0)
+        posterior, given = self.after(series, order, count, t.shape[1])
         posterior = posterior.refine() if self.refined else posterior
+        some = np.unique(np.linspace(0, t.shape[1] - 1, min(TIMES, t.shape[1])).astype(int))
+        places = [x[:, some] for x in Places.of(t, t, given)]
+        t, y, chosen = t[:, some], y[:, some], (~given & observed)[:, some]
         (low, high), mean = posterior.interval(t), posterior.mean(t)
         # Spread is corrected around the mean, which in a skewed belief is not in the middle of the interval.
         half = np.maximum(np.where(y < mean, mean - low, high - mean), LEAST_HALF * (high - low))
         miss = np.abs(y - mean) / half
-        places = [np.broadcast_to(x[..., None], y.shape) for x in Places.of(t, t, given)]
-        chosen = (~given & observed)[..., None] & np.isfinite(miss)
+        places = [np.broadcast_to(x[..., None], y.shape) for x in places]
+        chosen = chosen[..., None] & np.isfinite(miss)
         who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
         return tuple(x[chosen] for x in (*places, miss, who))
+
+
+def at_once(answer: Callable[[Any], Any], questions: Sequence[Any]) -> list[Any]:
+    """The answers to questions that take long, several at a time: one alone keeps one core of a processor busy.
+
+    The first is answered alone, since it may compile what the others need.
+    """
+    double = jax.config.read("jax_enable_x64")  # threads do not know in what context they were started
+
+    def one(question):
+        with jax.enable_x64(double):
+            return answer(question)
+
+    with ThreadPoolExecutor(os.cpu_count() if jax.default_backend() == "cpu" else 1) as pool:
+        return [pool.submit(one, each).result() for each in questions[:1]] + list(pool.map(one, questions[1:]))
+
+
+def _together(first: Series, second: Series) -> Series:
+    """Two batches as one."""
+    length = max(first.t.shape[1], second.t.shape[1])
+    parts = [pack(*_values(each), np.asarray(each.static), length) for each in (first, second)]
+    return jax.tree.map(lambda a, b: np.concatenate([a, b]), *parts)
 
 
 def _values(series: Series) -> tuple[np.ndarray, np.ndarray]:

@@ -111,26 +111,35 @@ class Model:
             posterior = self.condition(t[part], y[part], key=key, static=statics, origin=origins, draws=draws)
             yield dataclasses.replace(posterior, keys=_folded(key, jnp.arange(part.start, part.stop)))
 
-    def calibrated(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> "Model":
+    def calibrated(
+        self, series: Series, *, seen: Series | None = None, refined: bool = True, key: Any = None, draws: int = 64
+    ) -> "Model":
         """The model with the spread of its predictions put right on series it has not been trained on.
 
         Arguments:
             series: held-out series; a dozen help, five are better than none.
+            seen: series that the model was trained on. Fewer than a hundred held-out ones leave much to chance; some of these
+                then help to tell where predictions are too wide and where too narrow, though not how wide they are in all.
             refined: whether to calibrate refined posteriors or the encoder's own; each has factors of its own.
             key: of the draws and of which points are given.
             draws: draws for each prediction: best as many as will be asked for, since more of them reach farther into the tails.
         """
-        return self.with_calibration(self.misses(series, refined=refined, key=key, draws=draws), refined=refined)
+        misses = self.misses(series, seen=seen, refined=refined, key=key, draws=draws)
+        return self.with_calibration(misses, refined=refined)
 
     def with_calibration(self, misses: Misses, *, refined: bool = True) -> "Model":
         """The model with the spread of its predictions put right by known misses: its own, or those of models like it."""
         name = "refined" if refined else "amortised"
         return dataclasses.replace(self, calibrations={**self.calibrations, name: Calibration.fit(misses)})
 
-    def misses(self, series: Series, *, refined: bool = True, key: Any = None, draws: int = 64) -> Misses:
+    def misses(
+        self, series: Series, *, seen: Series | None = None, refined: bool = True, key: Any = None, draws: int = 64
+    ) -> Misses:
         """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
-        checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
-        return misses_on(self, series, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
+        for name, each in (("series", series), ("seen", seen)):
+            if name == "series" or each is not None:
+                checks.instance(name, each, Series, "a batch of series: make one with make_series(t, y)")
+        return misses_on(self, series, seen, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from .linear import orthonormalised
 from .misfit import Misfit
-from .problem import Problem, enough, in_rounds, linearised, solve
+from .problem import CALM, Problem, enough, in_rounds, linearised, solve
 from .process.latent import Mixture, Prior
 
 STARTS = 8  # from which the mode is sought, at least
@@ -71,7 +71,7 @@ def _modes(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: i
     """The mode under each part, sought from its mean; under the first part from `guesses` too."""
 
     def solved(prior, z):
-        return solve(problem._replace(prior=prior), z, data, jnp.zeros_like(z), steps)
+        return solve(problem._replace(prior=prior), z, data, jnp.zeros_like(z), steps, CALM)
 
     parts, size = mixture.parts, len(mixture)
     several = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[:1], len(guesses), 0)]), parts)

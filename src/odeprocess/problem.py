@@ -17,6 +17,7 @@ from .series import Series
 
 FIRST_DAMPING, EASED, TIGHTENED = 1.0, 0.1, 30.0
 ROUNDS = 4  # of steps, at most
+CALM = 0.02  # unrest of a search that is over
 
 
 class Problem(NamedTuple):
@@ -49,59 +50,91 @@ class Solution(NamedTuple):
     cost: Float[Array, ""]
 
 
+class Search(NamedTuple):
+    """How far a search for a solution has come.
+
+    Attributes:
+        z: the best latents so far.
+        cost: the sum of squared residuals there; infinite before the first step.
+        damping: of the next step.
+        unrest: by how much the last move still changed the cost, as a part of it and of one; infinite before the first step.
+    """
+
+    z: Float[Array, " z"]
+    cost: Float[Array, ""]
+    damping: Float[Array, ""]
+    unrest: Float[Array, ""]
+
+    @classmethod
+    def at(cls, z: Float[Array, " z"]) -> "Search":
+        """One that begins at `z`."""
+        never = jnp.asarray(jnp.inf, z.dtype)
+        return cls(z, never, jnp.asarray(FIRST_DAMPING, z.dtype), never)
+
+
 def linearised(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any) -> tuple[Any, Any]:
     """The residuals at `z` and their derivatives, `[residuals, z]`."""
     value, push = jax.linearize(lambda z: problem.residuals(z, data, centre), z)
     return value, jax.vmap(push, out_axes=1)(jnp.eye(z.shape[0], dtype=z.dtype))
 
 
-def solve(
-    problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps: Any, rescue: Solution | None = None
-) -> Solution:
-    """Levenberg–Marquardt from `z`; a step that does not help is not taken, and the next one is shorter.
+def solve(problem: Problem, z: Float[Array, " z"], data: Any, centre: Any, steps: Any, calm: float = 0.0) -> Solution:
+    """The best that double steps from `z` lead to: so many of them (may be traced), or until unrest is not above `calm`.
+
+    The other arguments are as in `step`.
+    """
+
+    def more(carry):
+        search, number = carry
+        return (number < steps) & (search.unrest > calm)
+
+    def one(carry):
+        search, number = carry
+        return step(problem, search, data, centre), number + 1
+
+    search, _ = jax.lax.while_loop(more, one, (Search.at(z), jnp.zeros((), jnp.int32)))
+    return Solution(search.z, search.cost)
+
+
+def step(problem: Problem, search: Search, data: Any, centre: Any) -> Search:
+    """A double step of Levenberg–Marquardt; one that does not help is not taken, and the next one is shorter.
 
     Damping counts in units of the prior: scaled by the observations, as is common, it would freeze what they hardly see.
     Each derivative serves two steps, since it costs six times what the residuals do.
 
     Arguments:
         problem: what to solve.
-        z: where to begin.
+        search: how far it has come.
         data: values of the observations.
         centre: where the prior pulls to, whitened.
-        steps: number of double steps, one or more; may be traced.
-        rescue: where to go on from, half way, if the cost is still above the rescue's own.
     """
-    size = z.shape[0]
+    z, size = search.z, search.z.shape[0]
+    value, slopes = linearised(problem, z, data, centre)
+    cost = _squares(value)
+    q, r = orthonormalised(jnp.concatenate([slopes, jnp.sqrt(search.damping) * slopes[-size:]]))
 
-    def squares(value):
-        cost = (value**2).sum()
-        return jnp.where(jnp.isnan(cost), jnp.inf, cost)
+    def move(carry, _):
+        z, value = carry
+        z = z - solve_triangular(r, projected(q[: value.shape[0]], value))
+        value = problem.residuals(z, data, centre)
+        return (z, value), Solution(z, _squares(value))
 
-    def step(number, carry):
-        z, cost, damping = carry
-        if rescue is not None:
-            half = number == jnp.maximum(1, steps // 2)
-            z = jnp.where(half & (cost > rescue.cost), rescue.z, z)
-            damping = jnp.where(half, FIRST_DAMPING, damping)
-        value, slopes = linearised(problem, z, data, centre)
-        cost = squares(value)
-        q, r = orthonormalised(jnp.concatenate([slopes, jnp.sqrt(damping) * slopes[-size:]]))
+    _, moved = jax.lax.scan(move, (z, value), None, length=2)
+    new = jax.tree.map(lambda x: x[jnp.argmin(moved.cost)], moved)
+    better = new.cost < cost
+    least = jnp.minimum(cost, new.cost)
+    unrest = jnp.where(better, jnp.abs(moved.cost[1] - moved.cost[0]), new.cost - cost) / (1.0 + least)
+    return Search(
+        jnp.where(better, new.z, z),
+        least,
+        jnp.where(better, EASED, TIGHTENED) * search.damping,
+        jnp.where(jnp.isnan(unrest), jnp.inf, unrest),
+    )
 
-        def move(carry, _):
-            z, value = carry
-            z = z - solve_triangular(r, projected(q[: value.shape[0]], value))
-            value = problem.residuals(z, data, centre)
-            return (z, value), Solution(z, squares(value))
 
-        _, moved = jax.lax.scan(move, (z, value), None, length=2)
-        new = jax.tree.map(lambda x: x[jnp.argmin(moved.cost)], moved)
-        better = new.cost < cost
-        kept = (jnp.where(better, new.z, z), jnp.where(better, new.cost, cost))
-        return (*kept, jnp.where(better, EASED, TIGHTENED) * damping)
-
-    start = (z, jnp.asarray(jnp.inf, z.dtype), jnp.asarray(FIRST_DAMPING, z.dtype))  # the first step finds the cost
-    z, cost, _ = jax.lax.fori_loop(0, steps, step, start)
-    return Solution(z, cost)
+def _squares(value: Any) -> Any:
+    cost = (value**2).sum()
+    return jnp.where(jnp.isnan(cost), jnp.inf, cost)
 
 
 def precision_root(problem: Problem, z: Float[Array, " z"], data: Any) -> Float[Array, "z z"]:

@@ -20,7 +20,7 @@ from .distributions import Normal
 from .linear import projected, solve_triangular
 from .misfit import Misfit
 from .peaks import Peak, peaks
-from .problem import Problem, Solution, enough, in_rounds, solve
+from .problem import CALM, Problem, Search, Solution, enough, in_rounds, step
 from .process import Process
 from .process.latent import Mixture
 from .process.solvers import Extent
@@ -29,7 +29,6 @@ from .series import Series
 LOST = 0.05  # the share of draws that may be far from a solution
 FEW = 0.2  # the share of draws that others may be replaced by
 HEDGE, DOUBT = 0.05, 0.25
-MANY = 32  # observations that leave so little open that the guess from a peak is nearly right: one double step is enough
 SHARED_STEPS = 3  # with the derivative at the mode
 GOLDEN = 0.5 * (5**0.5 - 1)  # whose multiples fill the unit interval evenly, however many there are
 
@@ -83,7 +82,7 @@ def refined_draws(
         series: the observations, in scaled units.
         key: of the draws; draw i is the same whatever n is, unless it is replaced.
         n: number of draws.
-        steps: double steps of the solver, for each draw.
+        steps: double steps of the solver for a draw, on average and at most.
         extent: how far the flow is integrated.
         misfit: what is known of the noise of single series; without it every series has the process's own.
     """
@@ -107,7 +106,6 @@ def refined_draws(
         return Draw(y + std * eps, std, centre, peak, enough(peak.misfit / factor**2 + peak.strain, count)), factor
 
     draws, factors = jax.vmap(draw)(parts, places)
-    steps = 1 if y.shape[0] >= MANY else steps
     z = _with_stand_ins(_each(problem, start, draws, steps), draws.limit)
     return Ensemble(z, factors)
 
@@ -142,17 +140,17 @@ def _from_peak(problem: Problem, draw: Draw) -> Any:
     """A draw from its peak, by the derivative there alone: a first guess at it."""
     own, peak = draw.problem(problem), draw.peak
 
-    def step(z, _):
+    def nearer(z, _):
         return z - solve_triangular(peak.r, projected(peak.q, own.residuals(z, draw.data, draw.centre))), None
 
-    return jax.lax.scan(step, peak.z, None, length=SHARED_STEPS)[0]
+    return jax.lax.scan(nearer, peak.z, None, length=SHARED_STEPS)[0]
 
 
 def _each(problem: Problem, start: Any, draws: Draw, steps: int) -> Solution:
     """Every draw by a search of its own.
 
-    It begins at its row of `start`, at its draw of the prior or at the guess made from its peak, whichever fits best; half
-    way, one that got nowhere goes on from the peak.
+    It begins at its row of `start`, at its draw of the prior or at the guess made from its peak, whichever fits best; one that
+    got nowhere by its first step goes on from the peak.
     """
 
     def nearest(start, draw):
@@ -161,11 +159,31 @@ def _each(problem: Problem, start: Any, draws: Draw, steps: int) -> Solution:
         costs = jax.vmap(lambda z: (own.residuals(z, draw.data, draw.centre) ** 2).sum())(zs)
         return zs[jnp.argmin(jnp.where(jnp.isnan(costs), jnp.inf, costs))]
 
-    def solved(z, draw):
-        return solve(draw.problem(problem), z, draw.data, draw.centre, steps, Solution(draw.peak.z, draw.limit))
+    def moved(search, draw, astray):
+        search = jax.tree.map(lambda a, b: jnp.where(astray, a, b), Search.at(draw.peak.z), search)
+        return step(draw.problem(problem), search, draw.data, draw.centre)
+
+    def solved(z):
+        """Most draws are solved by one step: the others get what is left of all draws' steps, half of the draws at a time."""
+        count = len(z)
+
+        def more(carry):
+            searches, _, number = carry
+            return (number < 2 * steps) & (searches.unrest > CALM).any()
+
+        def some(carry):
+            searches, taken, number = carry
+            who = jnp.argsort(-searches.unrest)[: (count + 1) // 2]
+            chosen, own = jax.tree.map(lambda x: x[who], (searches, draws))
+            found = jax.vmap(moved)(chosen, own, (taken[who] == 1) & (chosen.cost > own.limit))
+            return jax.tree.map(lambda x, new: x.at[who].set(new), searches, found), taken.at[who].add(1), number + 1
+
+        begin = (jax.vmap(Search.at)(z), jnp.zeros(count, jnp.int32), jnp.zeros((), jnp.int32))
+        searches, _, _ = jax.lax.while_loop(more, some, begin)
+        return Solution(searches.z, searches.cost)
 
     return in_rounds(
-        lambda z: jax.vmap(solved)(z, draws),
+        solved,
         lambda found: (found.cost > draws.limit).mean() > LOST,
         lambda found, _: _with_stand_ins(found, draws.limit),
         jax.vmap(nearest)(start, draws),

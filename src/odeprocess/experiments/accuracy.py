@@ -190,12 +190,13 @@ def run_board(board: Board, name: str, seeds: tuple[int, ...], folder: Path, tol
         return {**about, "seeds": 1, "scores": {name: [score_gaussian(board, name, told)]}}
     if name == "anp":
         return {**about, "seeds": len(seeds), "scores": {name: [score_attentive(board, seed, told) for seed in seeds]}}
-    began, (_, held) = time.perf_counter(), held_back(board.train)
+    began, (kept, held) = time.perf_counter(), held_back(board.train)
     models = trained(board, name, seeds, folder, told)
     ways = {"default": True, "default-amortised": False} if name == "default" else {name: False}
     seconds, scores = time.perf_counter() - began, {way: [] for way in ways}
     for model in models:
         for way, refined in ways.items():
-            sure = model.calibrated(held, refined=refined, draws=DRAWS) if name == "default" and not board.quick else model
-            scores[way].append(score_model(sure, board, refined=refined, told=told))
+            if name == "default" and not board.quick:
+                model = model.calibrated(held, seen=kept, refined=refined, draws=DRAWS)
+            scores[way].append(score_model(model, board, refined=refined, told=told))
     return {**about, "seeds": len(scores[name]), "scores": scores, "train_seconds": seconds}
