@@ -22,6 +22,7 @@ COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations th
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
 FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
 LEANING = 8.0  # series: a bin with as many counts as much as its neighbours, and all together as much as no correction
+ALLOWANCE = 6  # series: with as many, half as many values are left outside; none for a belief that is what series showed
 CLOSE = 0.15  # observations are close together if they span less than this part of what as many random ones would
 SIDES = 3  # between observations, beyond them, beyond such that are close together
 TYPICAL = 0.8  # quantile by which misses on several series are compared
@@ -141,8 +142,8 @@ class Calibration:
             last = _leaning(misses, series, 1.0)
             for i in range(len(COUNTS)):
                 here = (rows == i) & (sides == side)
-                if i == 0 and not (rows == 0).any():  # not tried: a belief that needs no correction
-                    factors[i, side] = 1.0
+                if i == 0:  # nothing to be far from, and no neighbours; not tried: a belief that needs no correction
+                    factors[i, side] = _leaning(misses[rows == 0], series[rows == 0], 1.0, allowance=0)
                     continue
                 last = _leaning(misses[here], series[here], last)
                 for j in range(len(GAPS)):
@@ -193,19 +194,19 @@ def _column(parts: np.ndarray) -> np.ndarray:
     return np.abs(np.log(np.clip(parts, GAPS[0], GAPS[-1]))[:, None] - np.log(GAPS)[None]).argmin(-1)
 
 
-def _conformal(misses: np.ndarray, series: np.ndarray) -> float:
+def _conformal(misses: np.ndarray, series: np.ndarray, allowance: int) -> float:
     """The quantile that a new value stays under with probability `LEVEL`, and a little more where series are few.
 
     The level for n independent values would be LEVEL·(1 + 1/n), the largest of them for n < 10. A series has many
-    values, which are worth more than one and less than as many as they are: the share left outside is cut by 6/(n + 6).
+    values, which are worth more than one and less than as many as they are: the share left outside is cut by a/(n + a).
     """
     count = len(np.unique(series))
-    return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + 6))) if count else 1.0
+    return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + allowance))) if count else 1.0
 
 
-def _leaning(misses: np.ndarray, series: np.ndarray, towards: float) -> float:
+def _leaning(misses: np.ndarray, series: np.ndarray, towards: float, allowance: int = ALLOWANCE) -> float:
     count = len(np.unique(series))
     if not count:
         return towards
-    own = np.log(max(_conformal(misses, series), 1e-6))
+    own = np.log(max(_conformal(misses, series, allowance), 1e-6))
     return float(np.exp((count * own + LEANING * np.log(max(towards, 1e-6))) / (count + LEANING)))
