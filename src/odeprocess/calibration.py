@@ -87,7 +87,8 @@ class Misses(NamedTuple):
         """The same, those on series from number `held_out` on enlarged, should they be smaller than those before.
 
         A model may know by heart the series that it was trained on. What these tell, and few others could, is where it is more
-        and where less sure than it should be; how sure in all, only series that it has not seen can tell.
+        and where less sure than it should be; how sure in all, only series that it has not seen can tell. Before any observation
+        there is nothing to recognise a series by.
         """
         before, ratios = self.series < held_out, []
         for count in np.unique(self.counts[self.counts > 0]):
@@ -95,7 +96,7 @@ class Misses(NamedTuple):
             if len(old) and len(new):
                 ratios.append(np.log(max(np.quantile(old, TYPICAL), 1e-6) / max(np.quantile(new, TYPICAL), 1e-6)))
         level = np.exp(max(0.0, np.mean(ratios))) if ratios else 1.0
-        return self._replace(sizes=np.where(before, self.sizes, level * self.sizes))
+        return self._replace(sizes=np.where(before | (self.counts == 0), self.sizes, level * self.sizes))
 
     def anywhere(self) -> "Misses":
         """The same without the distances: where series are few, factors by distance would follow chance."""
