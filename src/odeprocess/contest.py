@@ -50,8 +50,8 @@ def learn(
 
     Arguments:
         series: in the user's units, from `make_series`.
-        steps: as in `recipe`. The default takes two and a half minutes on two cores, and three and a half where the second
-            process is trained in full; longer, if that is so on hundreds of series.
+        steps: as in `recipe`. The default takes two and a half to three minutes on two cores; longer where the second
+            process is trained in full on hundreds of series.
         seed: of everything random.
         rivals: variants with a learned prior, the simplest first. `"ndp-skip"` may join where laws change with time.
         held_out: how many series are held out; by default a fifth of them, 60 at most.

@@ -100,7 +100,7 @@ class Posterior:
 
         Arguments:
             n: number of draws to keep, which is then the most that can be asked for; as many as before by default.
-            steps: double steps of the solver, for each draw; 0 gives the encoder's guess back.
+            steps: double steps of the solver for a draw, on average and at most; 0 gives the encoder's guess back.
         """
         n = self.draws if n is None else n
         checks.positive("n", n, integer=True)
