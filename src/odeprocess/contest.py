@@ -50,7 +50,7 @@ def learn(
 
     Arguments:
         series: in the user's units, from `make_series`.
-        steps: as in `recipe`. The default takes two and a half to three minutes on two cores; longer where the second
+        steps: as in `recipe`. The default takes two to three minutes on two cores; longer where the second
             process is trained in full on hundreds of series.
         seed: of everything random.
         rivals: variants with a learned prior, the simplest first. `"ndp-skip"` may join where laws change with time.

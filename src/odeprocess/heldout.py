@@ -21,7 +21,7 @@ LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter f
 AGAIN, MOST_ASKED = 4, 240  # times that a series is asked about anew, given other points of it; and series in all
 WITH_SEEN = 120  # series that are asked about, if they may be filled up with such that were trained on
 TIMES = 32  # of a series that are asked about at once: neighbours tell the same
-MANY = 20  # given so many observations or more, posteriors share one compilation
+MANY = 20  # observations from which a series is asked about once: given others of them it would tell the same
 MODE_STEPS = 8  # double steps of the solver, in search of one
 
 

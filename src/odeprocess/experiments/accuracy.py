@@ -11,7 +11,6 @@ import numpy as np
 
 from ..contest import held_back, winners
 from ..data import SOURCES
-from ..heldout import MANY
 from ..model import Model, load
 from ..outcome import Fit
 from ..recipes import recipe
@@ -25,6 +24,7 @@ from .protocol import protocol
 SPLITS = ("interpolation", "forecast")
 DRAWS = 128
 SERIES_AT_ONCE = 250
+LONG = 20  # observations: records of so many or more share one compilation
 STEPS, BASELINE_STEPS = 2000, 3000
 PAPER = {"paper-ndp": "ndp", "paper-np": "np"}
 
@@ -94,7 +94,7 @@ def score_model(model: Model, board: Board, *, refined: bool, told: Callable[[st
     floor = FLOOR * np.asarray(_spread(board))
     for split, context in board.cells():
         given = board.given(split, context)
-        width = context if context < MANY else t.shape[1]  # long records share one compilation
+        width = context if context < LONG else t.shape[1]
         index, parts = np.argsort(~given, 1, kind="stable")[:, :width], []
         nothing = np.where(np.arange(width) < context, 0.0, np.nan)[:, None]
         for i in range(0, len(t), SERIES_AT_ONCE):
