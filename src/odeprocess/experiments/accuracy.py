@@ -125,13 +125,16 @@ def score_attentive(board: Board, seed: int, told: Callable[[str], None]) -> dic
     for split, context in board.cells():
         given = board.given(split, context)
         index = np.argsort(~given, 1, kind="stable")[:, :context]
-        seen = np.take_along_axis(t, index, 1), np.take_along_axis(y, index[..., None], 1)
-        loc, std = attentive.draws(model, *seen, t, key=jr.key(0), n=DRAWS)
-        low, high = np.quantile(loc + std * rng.standard_normal(loc.shape), [0.05, 0.95], axis=1)
-        loc, low, high = (np.asarray(scaling.values_to_user(x), np.float64) for x in (loc, low, high))
-        chosen = np.broadcast_to(~given[..., None], y.shape)
-        scores = of_draws(loc, np.maximum(std, FLOOR) * spread, low, high, truth, chosen)
-        found[f"{split} {context}"] = {k: v.tolist() for k, v in scores.items()}
+        seen_t, seen_y = np.take_along_axis(t, index, 1), np.take_along_axis(y, index[..., None], 1)
+        parts = []
+        for i in range(0, len(t), SERIES_AT_ONCE):
+            part = slice(i, i + SERIES_AT_ONCE)
+            loc, std = attentive.draws(model, seen_t[part], seen_y[part], t[part], key=jr.key(i), n=DRAWS)
+            low, high = np.quantile(loc + std * rng.standard_normal(loc.shape), [0.05, 0.95], axis=1)
+            loc, low, high = (np.asarray(scaling.values_to_user(x), np.float64) for x in (loc, low, high))
+            chosen = np.broadcast_to(~given[part, :, None], y[part].shape)
+            parts.append(of_draws(loc, np.maximum(std, FLOOR) * spread, low, high, truth[part], chosen))
+        found[f"{split} {context}"] = {name: np.concatenate([p[name] for p in parts]).tolist() for name in parts[0]}
     told(f"{board.task}, seed {seed}")
     return found
 
