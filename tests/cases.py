@@ -29,6 +29,8 @@ CASES: dict[str, odp.Spec] = {name: small(name) for name in odp.VARIANTS} | {
     "ndp, adaptive": small("ndp", solver=odp.Adaptive()),
     "ndp, order 5": small("ndp", solver=odp.Grid(steps=4)),
     "image-ndp": small("image-ndp", missing=True),
+    "np, attention": small("np", aggregation="attention", waves=2),
+    "np, precision": small("np", aggregation="precision", missing=True),
 }
 # Every part and every option at least once, for laws that take long to compile; `test_laws` proves it.
 EACH_PART = [

@@ -1,17 +1,21 @@
 """The formulas, worked out again by other means."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import scipy.integrate
+import scipy.special
 import scipy.stats
 
 import odeprocess as odp
 from cases import CASES, LENGTH, process, random_series
 from odeprocess import engine
 from odeprocess.distributions import Bernoulli, Normal
-from odeprocess.process import Extent
+from odeprocess.process import Extent, PointEncoder
+from odeprocess.process.aggregation import AGGREGATIONS, MOST
+from odeprocess.process.nets import Linear
 from odeprocess.tasks import Task
 
 CASE = "ndp"
@@ -49,7 +53,8 @@ def test_elbo_is_the_papers_worked_out_by_hand():
     context = series.mask & (jnp.arange(LENGTH) < 2)[:, None]
     noise = jr.normal(jr.key(0), (3, CASES[CASE].z_dim))
     strong = jax.tree.map(lambda x: 3.0 * x, process(CASE))  # so that observations move the belief by much
-    found = odp.elbo(strong, Task(series, context, series.mask), noise)
+    task = Task(series, context, series.mask)
+    found, warming = odp.elbo(strong, task, noise), odp.elbo(strong, task, noise, kl_weight=0.25)
 
     given = odp.Series(series.t, series.y, context, series.static)
     q_context, q_target = strong.infer(given), strong.infer(series)
@@ -64,6 +69,43 @@ def test_elbo_is_the_papers_worked_out_by_hand():
     )
     assert kl > 1e-3
     np.testing.assert_allclose(found, np.mean(likelihoods) - kl, rtol=1e-4)
+    np.testing.assert_allclose(warming, np.mean(likelihoods) - 0.25 * kl, rtol=1e-4)
+
+
+def test_aggregations_are_what_they_are_called():
+    last = Linear(5, 6, key=jr.key(0))
+    features, seen = 9.0 * jr.normal(jr.key(1), (4, 5)), jnp.array([True, False, True, True])
+    value, raw = np.split(np.asarray(jax.vmap(last)(features), np.float64)[np.asarray(seen)], 2, axis=-1)
+    count = jnp.array(3.0)
+
+    attention, precision = AGGREGATIONS["attention"], AGGREGATIONS["precision"]
+    found = attention.read(attention.sums(features, seen, last), count)
+    weights = scipy.special.softmax(MOST * np.tanh(raw / MOST), axis=0)
+    np.testing.assert_allclose(found, (weights * value).sum(0), rtol=1e-4, atol=1e-5)
+
+    mean, log_precision = np.split(np.asarray(precision.read(precision.sums(features, seen, last), count)), 2)
+    for j in range(3):  # a standard normal belief, and three measurements of it
+        design, noise = np.ones((3, 1)), np.diag(1.0 / np.log1p(np.exp(raw[:, j])))
+        gain = design.T @ np.linalg.inv(design @ design.T + noise)
+        np.testing.assert_allclose(mean[j], (gain @ value[:, j]).item(), rtol=1e-4)
+        np.testing.assert_allclose(np.exp(-log_precision[j]), (1.0 - gain @ design).item(), rtol=1e-4)
+
+
+def test_waves_halve_from_twice_the_horizon():
+    spec = CASES["np, attention"]
+    encoder = spec.replace(horizon=3.0).build(key=jr.key(0)).inference.encoder
+    assert isinstance(encoder, PointEncoder) and (encoder.waves, encoder.slowest) == (2, 6.0)
+    t = jnp.array([0.4])
+    series = odp.Series(t, jnp.zeros((1, 2)), jnp.ones((1, 2), bool), jnp.zeros(1))
+    plain = eqx.tree_at(lambda e: e.net.layers, encoder, (_identity(encoder.net.layers[0]), encoder.net.layers[-1]))
+    found = np.asarray(plain.features(series))[0]
+    angles = 2 * np.pi * 0.4 / np.array([6.0, 3.0])
+    np.testing.assert_allclose(found, np.maximum([0.4, 0, 0, *np.sin(angles), *np.cos(angles)], 0), rtol=1e-5)
+
+
+def _identity(layer: Linear) -> Linear:
+    size = layer.weight.shape[1]
+    return eqx.tree_at(lambda x: (x.weight, x.bias), layer, (jnp.eye(size), jnp.zeros(size)))
 
 
 def test_hidden_values_do_not_reach_the_context():

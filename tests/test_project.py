@@ -15,12 +15,12 @@ PACKAGE = ROOT / "src" / "odeprocess"
 # A file imports only from files that stand before it. ARCHITECTURE.md explains the order.
 LAYERS = """
 version checks progress
-linear series scaling distributions
+linear series reach scaling distributions
 data.files data.curves data.physics data.images data.characters data
 tasks
-process.nets process.tableaus process.stepping process.encoder process.latent process.field process.march process.cuda
-process.fused process.solvers process.flow
-process.decoder process.images process.likelihood process.core process.spec process.variants process
+process.nets process.tableaus process.stepping process.aggregation process.encoder process.latent
+process.field process.march process.cuda process.fused process.solvers process.flow
+process.decoder process.images process.likelihood process.core process.assembly process.spec process.variants process
 objectives metrics misfit problem peaks refine
 engine record functions calibration beliefs posterior
 folders heldout model diagnostics

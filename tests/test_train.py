@@ -1,8 +1,10 @@
 """Training: it learns, it is repeatable, seeds at once are seeds alone, and nothing that is not finite gets in."""
 
 import dataclasses
+import itertools
 
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
@@ -10,7 +12,9 @@ import pytest
 
 import odeprocess as odp
 from cases import SOLVER
+from odeprocess import epoch
 from odeprocess.optimise import cosine
+from odeprocess.process import Extent
 
 SPEC = odp.variant("ndp", r_dim=8, z_dim=6, l_dim=2, h_dim=8, solver=SOLVER)
 PLAIN = odp.variant("np", r_dim=8, z_dim=6, l_dim=6, h_dim=8)  # compiles soonest, where the process does not matter
@@ -127,6 +131,20 @@ def test_the_rate_goes_up_and_down_as_in_optax(total):
     with jax.numpy_dtype_promotion("standard"):
         expected = theirs(counts)
     np.testing.assert_allclose(cosine(0.1, total)(counts), expected, atol=1e-7)
+
+
+def test_warm_up_and_growth_begin_and_end_where_they_should():
+    options = dataclasses.replace(OPTIONS, kl_warm_up=0.5, horizon_growth=0.5)
+    plan = epoch.Plan(options, odp.TaskSampler(), 4, 8, Extent(), Extent())
+    weights = np.concatenate([epoch._kl_weights(plan, jnp.asarray(e), jnp.asarray(8), jnp.float32) for e in range(8)])
+    assert weights[0] == 0.0 and (np.diff(weights[:17]) > 0).all() and (weights[16:] == 1.0).all()
+    series = jax.tree.map(jnp.asarray, SINES)
+    shown = [epoch._grown(plan, series, jnp.asarray(e), jnp.asarray(8)).observed for e in range(8)]
+    first, end = series.t.min(), series.t.max()
+    assert (shown[0] == (series.t <= first + 0.1 * (end - first) + 1e-6)).all()
+    assert all((a <= b).all() and (a != b).any() for a, b in itertools.pairwise(shown[:5])) and shown[4].all()
+    fitted = odp.fit(PLAIN, SINES, options=options)
+    assert np.isfinite(fitted.history.loss).all() and fitted.skipped.tolist() == [0]
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from .version import __version__ as __version__
 
 _HOMES = {
     "Adaptive": "process",
+    "ExtrapolationWarning": "reach",
     "Fit": "outcome",
     "FitOptions": "optimise",
     "Forecaster": "forecaster",
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         Spec as Spec,
         variant as variant,
     )
+    from .reach import ExtrapolationWarning as ExtrapolationWarning
     from .recipes import recipe as recipe
     from .scaling import Scaling as Scaling
     from .series import Series as Series, make_series as make_series

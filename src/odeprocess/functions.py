@@ -1,9 +1,7 @@
 """Draws as functions of time, and the report when a solver could not reach a time."""
 
 import dataclasses
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +12,7 @@ import numpy as np
 from . import checks, engine
 from .distributions import AbstractDistribution
 from .process import Extent, Process
+from .reach import depth_of_user
 from .record import Record
 from .series import bucket
 
@@ -97,18 +96,10 @@ def reported(values: Any, ok: Any, what: str) -> Any:
     warnings.warn(
         f"The solver did not {what} for {len(bad)} of {len(ok)} series: {listed}. Those results are NaN. {advice}",
         SolverWarning,
-        stacklevel=_depth_of_user(),
+        stacklevel=depth_of_user(),
     )
 
     def blank(x):
         return jnp.where(ok.reshape(ok.shape + (1,) * (x.ndim - ok.ndim)), x, jnp.nan)
 
     return jax.tree.map(blank, values)
-
-
-def _depth_of_user() -> int:
-    """How many frames up the caller of this package is, so that a warning points at a line of the user's."""
-    frame, depth, here = sys._getframe(1), 1, str(Path(__file__).parent)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
-        frame, depth = frame.f_back, depth + 1
-    return depth

@@ -77,7 +77,7 @@ class Model:
         )
         record.check_complete(y)
         record = record.add(t, y, lengths)
-        empty = Summary.empty(len(record), self.spec.r_dim, channels, jnp.result_type(float))
+        empty = Summary.empty(len(record), self.spec.sums, channels, jnp.result_type(float))
         summary, belief = engine.observe(self.process, empty, record.scaled(t, y, least=16))
         return Posterior(self.process, record, summary, belief, keys, int(draws), calibrations=self.calibrations)
 

@@ -13,7 +13,9 @@ from .process.solvers import Extent
 from .tasks import Task
 
 
-def elbo(process: Process, task: Task, noise: Float[Array, "samples z"], extent: Extent = Extent()) -> Float[Array, ""]:
+def elbo(
+    process: Process, task: Task, noise: Float[Array, "samples z"], extent: Extent = Extent(), kl_weight: Any = 1.0
+) -> Float[Array, ""]:
     """The paper's lower bound on log p(target | context), for one task.
 
     E_q(z|target)[Σ log p(y_i | z, t_i)] − KL(q(z | target) ‖ q(z | context)), the expectation over the given samples and
@@ -24,22 +26,26 @@ def elbo(process: Process, task: Task, noise: Float[Array, "samples z"], extent:
         task: one task, in scaled units.
         noise: standard normal numbers, one row a latent sample.
         extent: how far the flow is integrated; it must cover the task's times.
+        kl_weight: of the KL; less than 1 while it is warmed up (`FitOptions.kl_warm_up`).
     """
     q_context, q_target = process.inference.beliefs(task)
-    return _explained(process, task, q_target, noise, extent).mean() - q_target.kl(q_context).sum()
+    return _explained(process, task, q_target, noise, extent).mean() - kl_weight * q_target.kl(q_context).sum()
 
 
-def generative(process: Process, task: Task, noise: Float[Array, "samples z"], extent: Extent = Extent()) -> Float[Array, ""]:
+def generative(
+    process: Process, task: Task, noise: Float[Array, "samples z"], extent: Extent = Extent(), kl_weight: Any = 1.0
+) -> Float[Array, ""]:
     """The bound on log p(target) of a process with a prior, whose encoder also learns to guess from less.
 
     E_q(z|target)[Σ log p(y_i | z, t_i)] − KL(q(z | target) ‖ prior) − KL(q̄(z | target) ‖ q(z | context)), where q̄ is
-    held fixed: the context's belief follows the target's, and never the other way round.
+    held fixed: the context's belief follows the target's, and never the other way round. `kl_weight` is that of the first KL.
     """
     q_context, q_target = process.inference.beliefs(task)
     prior = jax.lax.stop_gradient(process.prior)
     assert prior is not None
     follow = jax.lax.stop_gradient(q_target).kl(q_context).sum()
-    return _explained(process, task, q_target, noise, extent).mean() - prior.kl_from(q_target, task.points.static) - follow
+    kl = prior.kl_from(q_target, task.points.static)
+    return _explained(process, task, q_target, noise, extent).mean() - kl_weight * kl - follow
 
 
 def renyi(alpha: float) -> Callable[..., Float[Array, ""]]:
@@ -64,6 +70,7 @@ def likelihood(process: Process, task: Task, noise: Float[Array, "samples z"], e
     return jax.nn.logsumexp(_explained(process, task, q_context, noise, extent)) - jnp.log(noise.shape[0])
 
 
+WITH_KL = ("elbo", "generative")  # whose KL can be warmed up
 OBJECTIVES: dict[str, Any] = {
     "elbo": elbo,
     "generative": generative,

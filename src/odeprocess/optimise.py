@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from . import checks
-from .objectives import OBJECTIVES
+from .objectives import OBJECTIVES, WITH_KL
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +23,10 @@ class FitOptions:
         objective: what is maximised: `"elbo"` (the paper's), `"generative"` (for a process with a learned prior), `"importance"`
             weighted, `"renyi"` of order 1/2 or maximum `"likelihood"` (each with several `samples`). By default the second for
             a process with a learned prior and the first for others.
+        kl_warm_up: the share of `epochs` in which the weight of the KL rises from 0 to 1, for the first two objectives: against
+            latents that are given up before they are of use.
+        horizon_growth: the share of `epochs` in which the time that tasks are taken from grows from a tenth of the horizon to
+            all of it: for series with many ups and downs, which a flow learns from their beginning on.
         polish: epochs of a second half in which a process with a learned prior learns from posteriors that are kept and made
             exact (see `odeprocess.polish`). By default as many as `epochs` for such a process, and none for others.
         clip: the largest norm of a gradient, or `None` for no limit.
@@ -43,6 +47,8 @@ class FitOptions:
     learning_rate: float = 1e-3
     schedule: Literal["constant", "cosine"] = "constant"
     objective: Literal["elbo", "generative", "importance", "renyi", "likelihood"] | None = None
+    kl_warm_up: float = 0.0
+    horizon_growth: float = 0.0
     polish: int | None = None
     clip: float | None = None
     samples: int = 1
@@ -67,6 +73,10 @@ class FitOptions:
             self.polish is None or (isinstance(self.polish, int) and self.polish >= 0),
             f"`polish` is {self.polish!r}; expected a number of epochs, 0 or more.",
         )
+        for name in ("kl_warm_up", "horizon_growth"):
+            value = getattr(self, name)
+            good = isinstance(value, (int, float)) and 0.0 <= value <= 1.0
+            checks.require(good, f"`{name}` is {value!r}; expected a share of the epochs, from 0 to 1.")
         checks.choice("keep", self.keep, ("best", "last"))
         checks.choice("schedule", self.schedule, ("constant", "cosine"))
 
@@ -77,6 +87,10 @@ class FitOptions:
             "objective='generative' and `polish` need a process with a learned prior: use variant(…, prior='learned').",
         )
         objective = self.objective or ("generative" if learned_prior else "elbo")
+        checks.require(
+            not self.kl_warm_up or objective in WITH_KL,
+            f"`kl_warm_up` is {self.kl_warm_up}, but objective={objective!r} has no KL to warm up: use one of {list(WITH_KL)}.",
+        )
         polish = (self.epochs if learned_prior else 0) if self.polish is None else self.polish
         return dataclasses.replace(self, objective=objective, polish=polish)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from . import beliefs, checks, engine
+from . import beliefs, checks, engine, reach
 from .calibration import Calibration
 from .distributions import AbstractDistribution, Normal
 from .functions import Functions, evaluate, extent_for, picked, reported
@@ -188,7 +188,8 @@ class Posterior:
         t, y, lengths = self.record.read(t, y)
         if method == "importance":
             self.record.check_complete(y)  # only there do the new values go through the encoder
-        self.record.scaled_query(t)
+        self.record.check_begun()
+        reach.warn(*self.record.notes(t, y))
         series = self.record.scaled(t, y, least=8)
         shift = self.record.scaling.log_density_shift()
         if not joint and method == "samples" and self._calibration is not None and not checks.is_traced(t, y):

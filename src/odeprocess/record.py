@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from . import checks
+from . import checks, reach
 from .scaling import Scaling, series_origins
 from .series import Series, bucket, pack, read_arrays
 
@@ -93,9 +93,19 @@ class Record:
                 "counts time. Condition on all observations anew, or pass `origin=` to `condition`.",
             )
             origins = np.where(np.isnan(origins), firsts, origins)
+        reach.warn(*self.notes(t, y, origins))
         return dataclasses.replace(
             self, origins=origins, chunks=(self.chunks, (t, y, lengths)), size=self.size + int(lengths.sum())
         )
+
+    def notes(self, t: Any, y: Any, origins: Any = None) -> list[str]:
+        """What is to be said of observations that lie outside what the model was trained on."""
+        known = self.scaling.reach
+        if known is None or checks.is_traced(t, y):
+            return []
+        origins = self.origins if origins is None else origins
+        at = np.where(np.isnan(y).all(-1), np.nan, t - np.nan_to_num(origins)[:, None])
+        return [note for note in (known.times_note(at), known.values_note(y)) if note is not None]
 
     def holding(self, pairs: list[tuple[np.ndarray, np.ndarray]]) -> "Record":
         """The record with `(t, y)` of each series, which have been checked."""
@@ -151,14 +161,20 @@ class Record:
         )
         return t
 
-    def scaled_query(self, t: Any) -> Any:
-        """Query times as the model sees them."""
+    def check_begun(self) -> None:
+        """Raises if a series has no time to count from yet."""
         unknown = np.flatnonzero(np.isnan(self.origins))
         checks.require(
             len(unknown) == 0,
             f"{'This series' if self.single else f'Series {min(unknown, default=0)}'} has no observation yet, and this model "
             "counts time from the first one: pass `origin=` to `condition` to say where its time begins.",
         )
+
+    def scaled_query(self, t: Any) -> Any:
+        """Query times as the model sees them."""
+        self.check_begun()
+        if self.scaling.reach is not None and not checks.is_traced(t):
+            reach.warn(self.scaling.reach.times_note(t - self.origins[:, None]))
         return self.scaling.times(t, self.origins[:, None])
 
     def squeeze(self, x: Any) -> Any:
@@ -191,4 +207,6 @@ def new_record(count: int, *, origin: Any, scaling: Scaling, **fields: Any) -> R
         )
         checks.finite_times("origin", np.atleast_1d(given))
         origins = np.broadcast_to(given, (count,))
+    if scaling.reach is not None and not checks.is_traced(fields["static"]):
+        reach.warn(scaling.reach.static_note(np.asarray(fields["static"], np.float64)))
     return Record(scaling, origins=origins, explicit=origin is not None, **fields)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import checks
+from .reach import Reach
 from .series import Series
 
 Origin = Literal["absolute", "first"]
@@ -28,6 +29,7 @@ class Scaling:
         static_shift: subtracted from static covariates.
         static_scale: divides static covariates.
         origin: `"absolute"`: all series share one clock; `"first"`: each series' time counts from its first observation.
+        reach: between which numbers the training series lie; `None` while there are none.
     """
 
     t_shift: float
@@ -37,6 +39,7 @@ class Scaling:
     static_shift: np.ndarray
     static_scale: np.ndarray
     origin: Origin = "absolute"
+    reach: Reach | None = None
 
     def __post_init__(self):
         checks.choice("origin", self.origin, ("absolute", "first"))
@@ -74,6 +77,15 @@ class Scaling:
         static = np.asarray(series.static, np.float64)
         centre, unit = float(low + high) / 2, float(high - low) / 4 or 1.0
         return cls(centre, unit, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin)
+
+    def reaching(self, series: Series) -> "Scaling":
+        """The same for a model that is trained on these series."""
+        origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
+        return dataclasses.replace(self, reach=Reach.of(series, origins))
+
+    def anywhere(self) -> "Scaling":
+        """The same without a word about what lies outside."""
+        return dataclasses.replace(self, reach=None)
 
     def times(self, t: Any, origins: Any) -> Any:
         """Scaled times; `origins` must broadcast against `t`."""
@@ -121,13 +133,15 @@ class Scaling:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and lists; floats survive a round trip bit by bit."""
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in dataclasses.asdict(self).items()}
+        fields = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in vars(self).items()}
+        return {**fields, "reach": None if self.reach is None else self.reach.to_json()}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Scaling":
         """The inverse of `to_json`."""
         arrays: dict[str, Any] = {k: np.asarray(v, np.float64) if isinstance(v, list) else v for k, v in fields.items()}
-        return cls(**arrays)
+        reach = fields.get("reach")
+        return cls(**{**arrays, "reach": None if reach is None else Reach.from_json(reach)})
 
     @staticmethod
     def _row(numbers: np.ndarray, like: Any) -> Any:

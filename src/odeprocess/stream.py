@@ -18,6 +18,7 @@ from .ledger import Ledger
 from .model import Model, check_key
 from .posterior import Posterior
 from .process import Summary
+from .reach import warn
 from .record import Record, new_record
 from .roster import Id, Roster, mark, read_names
 from .series import bucket, read_arrays, read_static
@@ -65,7 +66,7 @@ class Stream:
         self.model, self.draws = model, int(draws)
         self._key, self._channels = key, channels
         self._roster = Roster(static_dim)
-        self._tally = Tally(model.spec.r_dim, channels)
+        self._tally = Tally(model.spec.sums, channels)
         self._ledger = Ledger(channels) if keep else None
 
     def __repr__(self) -> str:
@@ -156,6 +157,7 @@ class Stream:
         )
         kept = self._ledger.of(early.tolist()) if self._ledger is not None else []
         lengths = [len(old) for old, _ in kept]
+        warn(*self._record(rows, origins).notes(t[:, None], y[:, None]))
         again_t, again_y = (np.concatenate(x) for x in zip(*kept, (t, y), strict=True))
         encoded = np.concatenate([np.repeat(early, lengths), rows])
         each = self._summaries(encoded, again_t, again_y, origins)

@@ -17,9 +17,9 @@ class Tally:
         state: the rows; those beyond what is in use are empty.
     """
 
-    def __init__(self, r_dim: int, channels: int):
+    def __init__(self, sums: int, channels: int):
         # An empty summary shares its arrays of zeros; what is written to must not.
-        self.state = Summary(*(x.copy() for x in fields(Summary.empty(LEAST, r_dim, channels, np.float64))))
+        self.state = Summary(*(x.copy() for x in fields(Summary.empty(LEAST, sums, channels, np.float64))))
 
     def __len__(self) -> int:
         return len(self.state.count)

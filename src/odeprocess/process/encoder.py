@@ -1,6 +1,6 @@
-"""From observations to a running summary: the point encoder and the mean aggregator.
+"""From observations to a running summary: codes of single observations, and what is summed up of them.
 
-The summary is a sum and a count, so adding observations costs O(1) however many came before.
+The summary is made of sums and a count, so adding observations costs O(1) however many came before.
 """
 
 from abc import abstractmethod
@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from .. import checks
 from ..series import Series
+from .aggregation import AGGREGATIONS
 from .nets import MLP
 
 
@@ -24,22 +25,17 @@ class Summary(eqx.Module):
     sums and counts of the values at that time, by channel: ties leave the order of observations without a say.
     """
 
-    total: Float[Array | np.ndarray, "*batch r"]
+    total: Float[Array | np.ndarray, "*batch sums"]
     count: Float[Array | np.ndarray, "*batch"]
     first_t: Float[Array | np.ndarray, "*batch"]
     first_y: Float[Array | np.ndarray, "*batch channels"]
     first_count: Float[Array | np.ndarray, "*batch channels"]
 
     @classmethod
-    def empty(cls, count: int, r_dim: int, channels: int, dtype: Any) -> "Summary":
+    def empty(cls, count: int, sums: int, channels: int, dtype: Any) -> "Summary":
         """The summaries of `count` series without observations (NumPy, which compiled functions take in as it is)."""
         first = np.zeros((count, channels), dtype)
-        return cls(np.zeros((count, r_dim), dtype), np.zeros(count, dtype), np.full(count, np.inf, dtype), first, first)
-
-    @property
-    def mean(self) -> Float[Array | np.ndarray, " r"]:
-        """The aggregate r; zeros for an empty context."""
-        return self.total / jnp.maximum(self.count, 1.0)
+        return cls(np.zeros((count, sums), dtype), np.zeros(count, dtype), np.full(count, np.inf, dtype), first, first)
 
     def merge(self, other: "Summary") -> "Summary":
         """The summary of both sets of observations together."""
@@ -61,12 +57,12 @@ class Summary(eqx.Module):
 class AbstractEncoder(eqx.Module):
     """The code r_i of every observation: a linear map, the last layer of `net`, of features of it.
 
-    Only the sum of codes is ever asked for, and the linear map of a sum is one product. To write an encoder, give it a network,
-    this method, and say if it is told what is missing.
+    To write an encoder, give it a network, this method, the name of an aggregation, and say if it is told what is missing.
     """
 
     net: eqx.AbstractVar[MLP]
     missing: eqx.AbstractVar[bool]
+    aggregation: eqx.AbstractVar[str]
 
     @abstractmethod
     def features(self, series: Series) -> Float[Array, "n f"]:
@@ -74,19 +70,41 @@ class AbstractEncoder(eqx.Module):
 
 
 class PointEncoder(AbstractEncoder):
-    """r_i = f_e(t_i, y_i), or of (t_i, y_i, mask_i) when built for missing channels."""
+    """r_i = f_e(t_i, y_i), or of (t_i, y_i, mask_i) when built for missing channels.
+
+    With `waves`, it is also told sine and cosine of the time: so many waves of it, the longest of which is `slowest` long and
+    each of the others half as long as the one before. Without them a ReLU network sees little of what changes fast.
+    """
 
     net: MLP
     missing: bool = eqx.field(static=True)
+    aggregation: str = eqx.field(static=True)
+    waves: int = eqx.field(static=True)
+    slowest: float = eqx.field(static=True)
 
-    def __init__(self, channels: int, r_dim: int, width: int, *, missing: bool, key: Any):
+    def __init__(
+        self,
+        channels: int,
+        r_dim: int,
+        width: int,
+        *,
+        missing: bool,
+        aggregation: str = "mean",
+        waves: int = 0,
+        slowest: float = 1.0,
+        key: Any,
+    ):
         checks.positive("channels", channels, integer=True)
-        self.net = MLP(1 + channels * (2 if missing else 1), r_dim, width, 2, "relu", key=key)
-        self.missing = missing
+        inputs, codes = 1 + channels * (2 if missing else 1) + 2 * waves, AGGREGATIONS[aggregation].sizes(r_dim)[0]
+        self.net = MLP(inputs, codes, width, 2, "relu", key=key)
+        self.missing, self.aggregation, self.waves, self.slowest = missing, aggregation, waves, slowest
 
     def features(self, series: Series) -> Float[Array, "n f"]:
         y = jnp.where(series.mask, series.y, 0.0)
         parts = [series.t[:, None], y]
+        if self.waves:
+            angle = (2.0 * jnp.pi / self.slowest) * series.t[:, None] * 2.0 ** jnp.arange(self.waves, dtype=y.dtype)[None]
+            parts += [jnp.sin(angle), jnp.cos(angle)]
         if self.missing:
             parts.append(series.mask.astype(y.dtype))
         return jax.vmap(self.net.features)(jnp.concatenate(parts, -1))
@@ -95,14 +113,13 @@ class PointEncoder(AbstractEncoder):
 def summarise(
     encoder: AbstractEncoder, features: Float[Array, "n f"], series: Series, mask: Bool[Array, "n channels"]
 ) -> Summary:
-    """Sums the codes of the points of `series` that `mask` keeps."""
-    seen, last = mask.any(-1), encoder.net.layers[-1]
-    count = seen.sum(dtype=features.dtype)
+    """The summary of the points of `series` that `mask` keeps."""
+    seen = mask.any(-1)
     first_t = jnp.where(seen, series.t, jnp.inf).min()
     at_first = mask & (series.t == first_t)[:, None]
     return Summary(
-        jnp.where(seen[:, None], features, 0.0).sum(0) @ last.weight.T + count * last.bias,
-        count,
+        AGGREGATIONS[encoder.aggregation].sums(features, seen, encoder.net.layers[-1]),
+        seen.sum(dtype=features.dtype),
         first_t,
         jnp.where(at_first, series.y, 0.0).sum(0),
         at_first.sum(0, dtype=features.dtype),

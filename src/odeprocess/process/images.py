@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from .. import checks
 from ..distributions import Normal
 from ..series import Series
+from .aggregation import AGGREGATIONS
 from .decoder import AbstractDecoder
 from .encoder import AbstractEncoder
 from .latent import AbstractHead, Head
@@ -148,13 +149,14 @@ class ImageEncoder(AbstractEncoder):
     code: Linear
     net: MLP
     missing: bool = eqx.field(static=True)
+    aggregation: str = eqx.field(static=True)
 
-    def __init__(self, image: tuple[int, int], r_dim: int, width: int, *, missing: bool, key: Any):
+    def __init__(self, image: tuple[int, int], r_dim: int, width: int, *, missing: bool, aggregation: str = "mean", key: Any):
         conv_key, code_key, net_key = jr.split(key, 3)
         self.conv = ConvNet(2 if missing else 1, image, key=conv_key)
         self.code = Linear(self.conv.size, width, key=code_key)
-        self.net = MLP(width + 1, r_dim, width, 2, "relu", key=net_key)
-        self.missing = missing
+        self.net = MLP(width + 1, AGGREGATIONS[aggregation].sizes(r_dim)[0], width, 2, "relu", key=net_key)
+        self.missing, self.aggregation = missing, aggregation
 
     def features(self, series: Series) -> Float[Array, "n f"]:
         y = jnp.where(series.mask, series.y, 0.0)

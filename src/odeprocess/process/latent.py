@@ -14,6 +14,7 @@ from ..distributions import Normal
 from ..linear import solve_triangular
 from ..series import Series
 from ..tasks import Task
+from .aggregation import AGGREGATIONS
 from .encoder import AbstractEncoder, Summary, summarise
 from .nets import Linear
 
@@ -156,7 +157,7 @@ class Inference(eqx.Module):
 
     def belief(self, summary: Summary, static: Float[Array, " k"]) -> Normal:
         """The belief over z that a summary stands for."""
-        parts = [summary.mean, static]
+        parts = [AGGREGATIONS[self.encoder.aggregation].read(summary.total, summary.count), static]
         if self.counted:
             parts.append(jnp.log1p(summary.count)[None])
         q = self.head(jnp.concatenate(parts))

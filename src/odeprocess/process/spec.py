@@ -3,23 +3,19 @@
 import dataclasses
 from typing import Any, Literal
 
-import jax.random as jr
 import numpy as np
 
 from .. import checks
 from ..series import Series
+from .aggregation import AGGREGATIONS
+from .assembly import assembled
 from .core import Process
-from .decoder import LinearDecoder, PlainDecoder, ResidualDecoder, SmoothDecoder
-from .encoder import PointEncoder
-from .field import FirstOrder, SecondOrder
-from .flow import OdeFlow, Still
-from .images import FrameHead, ImageDecoder, ImageEncoder
-from .latent import Head, Inference, Mixture, Prior
-from .likelihood import BernoulliLikelihood, GaussianLikelihood
-from .nets import Path, widened
+from .latent import Mixture
+from .nets import Path
 from .solvers import SOLVERS, AbstractSolver, Grid
 
 DEFAULT_SOLVER = Grid()
+MOST_WAVES = 16  # each is twice as fast as the one before, and float32 has seven digits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +36,10 @@ class Spec:
         static_dim: static covariates of a series; from the training data if `None`.
         missing: whether single channels of a point may be missing, and the encoder is told which are there; from the
             training data if `None`.
+        aggregation: how codes become one: their `"mean"`, as in the paper, `"attention"` or `"precision"`; see
+            `odeprocess.process.aggregation`. All keep sums, so an observation more costs O(1).
+        waves: how many waves of the time the encoder is told beside the time itself, the longest twice the horizon, each half as
+            long as the one before; for series that change many times within the horizon.
         initial: l(t0) from the whole `"context"`, or from the `"first"` observation, which must then always be given.
         likelihood: `"gaussian"` or `"bernoulli"`.
         noise: σ of a Gaussian from the `"decoder"`, `"shared"` by all times, or `"fixed"`.
@@ -73,6 +73,8 @@ class Spec:
     channels: int | None = None
     static_dim: int | None = None
     missing: bool | None = None
+    aggregation: Literal["mean", "attention", "precision"] = "mean"
+    waves: int = 0
     initial: Literal["context", "first"] = "context"
     likelihood: Literal["gaussian", "bernoulli"] = "gaussian"
     noise: Literal["decoder", "shared", "fixed"] = "decoder"
@@ -94,6 +96,11 @@ class Spec:
         checks.choice("dynamics", self.dynamics, ("none", "first", "second"))
         checks.choice("readout", self.readout, ("plain", "residual", "linear", "deconvolution"))
         self._check_image()
+        checks.choice("aggregation", self.aggregation, tuple(AGGREGATIONS))
+        checks.require(
+            isinstance(self.waves, int) and 0 <= self.waves <= MOST_WAVES,
+            f"`waves` is {self.waves!r}; expected a whole number from 0 to {MOST_WAVES}.",
+        )
         checks.choice("initial", self.initial, ("context", "first"))
         checks.choice("likelihood", self.likelihood, ("gaussian", "bernoulli"))
         checks.choice("noise", self.noise, ("decoder", "shared", "fixed"))
@@ -142,6 +149,9 @@ class Spec:
         good = len(image) == 2 and all(isinstance(side, int) and side > 0 for side in image)
         checks.require(good, f"`image` is {self.image!r}; expected (height, width) in pixels.")
         checks.require(
+            not self.waves, f"`waves` is {self.waves}, but an encoder of images takes the time as it is: leave it at 0."
+        )
+        checks.require(
             self.readout != "deconvolution" or self.likelihood == "bernoulli" or self.noise != "decoder",
             "A deconvolution gives one number a pixel, so σ cannot come from it: use likelihood='bernoulli', or "
             "noise='shared' or 'fixed'.",
@@ -151,56 +161,19 @@ class Spec:
             f"`channels` is {self.channels} but an image of {image} has {image[0] * image[1]} pixels.",
         )
 
+    @property
+    def sums(self) -> int:
+        """How many numbers the encoder sums up over the observations of a series."""
+        return AGGREGATIONS[self.aggregation].sizes(self.r_dim)[1]
+
     def build(self, *, key: Any) -> Process:
         """A process with fresh weights."""
-        channels, static_dim, t0, horizon = self.channels, self.static_dim, self.t0, self.horizon
-        if channels is None or static_dim is None or self.missing is None or t0 is None or horizon is None:
+        if any(getattr(self, name) is None for name in ("channels", "static_dim", "missing", "t0", "horizon")):
             raise ValueError(
                 "This spec leaves `channels`, `static_dim`, `missing`, `t0` or `horizon` open. `fit` sets them from the data; "
                 "to build a process without data use spec.replace(channels=1, static_dim=0, missing=False, t0=0.0, horizon=1.0)."
             )
-        encoder_key, head_key, first_key, field_key, decoder_key = jr.split(key, 5)
-        d_dim = self.z_dim - self.l_dim
-        likelihood = (
-            BernoulliLikelihood()
-            if self.likelihood == "bernoulli"
-            else GaussianLikelihood(
-                channels, noise=self.noise, floor=self.noise_floor, std=self.noise_std, start=self.noise_start
-            )
-        )
-        from_first = self.initial == "first"
-        width, floor, first = self.h_dim, self.latent_floor, None
-        if self.image is None:
-            encoder = PointEncoder(channels, self.r_dim, width, missing=self.missing, key=encoder_key)
-            if from_first:
-                first = Head(2 * channels + static_dim, self.l_dim, width, floor, key=first_key)
-        else:
-            encoder = ImageEncoder(self.image, self.r_dim, width, missing=self.missing, key=encoder_key)
-            if from_first:
-                first = FrameHead(self.image, static_dim, self.l_dim, width, floor, key=first_key)
-        free = self.latent_scale == "free"
-        head_in, head_out = self.r_dim + static_dim + free, d_dim if from_first else self.z_dim
-        head = Head(head_in, head_out, width, floor, free=free, key=head_key)
-        flow = Still()
-        if self.dynamics != "none":
-            order = {"first": FirstOrder, "second": SecondOrder}[self.dynamics]
-            field = order(self.l_dim, d_dim, self.h_dim, path=self.path, timed=self.timed, key=field_key)
-            flow = OdeFlow(field, self.solver, float(t0), float(horizon))
-        out_dim = likelihood.num_raw(channels)
-        if self.image is not None and self.readout == "deconvolution":
-            decoder = ImageDecoder(self.l_dim, self.image, timed=self.dynamics == "none", key=decoder_key)
-        elif self.readout == "linear":
-            decoder = LinearDecoder(self.l_dim, out_dim, key=decoder_key)
-        elif self.readout == "residual" and self.path != "network":
-            decoder = SmoothDecoder(self.l_dim, d_dim, out_dim, self.h_dim, path=self.path, key=decoder_key)
-        else:
-            kind = PlainDecoder if self.readout == "plain" else ResidualDecoder
-            decoder = kind(self.l_dim, d_dim, out_dim, self.h_dim, key=decoder_key)
-        inference = Inference(encoder, head, first, counted=free)
-        prior = Prior.standard(self.z_dim, static_dim) if self.prior == "learned" else None
-        mixture = None if prior is None else Mixture.of(prior, self.components or 1).with_members()
-        process = Process(inference, flow, decoder, likelihood, self.l_dim, self.z_dim, prior, mixture)
-        return widened(process) if self.start == "wide" else process
+        return assembled(self, key=key)
 
     def resolve(self, series: Series) -> "Spec":
         """This spec with everything that was left open taken from scaled training series."""

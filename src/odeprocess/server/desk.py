@@ -15,6 +15,7 @@ import numpy as np
 
 from ..design import suggest
 from ..functions import SolverWarning
+from ..reach import ExtrapolationWarning
 from ..stream import Stream
 from .errors import Refused, conflict, unknown
 from .hosted import Hosted
@@ -151,12 +152,14 @@ class Desk:
         entry, times = self._entry(name), np.array(question.times)
         self._check_reach(entry, times, "body.times")
         padded = np.pad(times, (0, _padded(len(times)) - len(times)), mode="edge")
-        found = self._ask(lambda: self.models[entry.model].predict(self._posterior(entry), padded, question.level, question.of))
+        posterior, hosted = self._posterior(entry), self.models[entry.model]
+        found = self._ask(lambda: hosted.predict(posterior, padded, question.level, question.of))
         if not all(np.isfinite(x).all() for x in found.values()):
             raise conflict("unreachable", "The model's numbers overflow at some of these times.", "body.times")
         draws = found.pop("draws")[: question.draws, : len(times)].tolist()
         rows = {what: values[: len(times)].tolist() for what, values in found.items()}
-        return Prediction(count=self.card(name).count, times=question.times, draws=draws, **rows)
+        notes = hosted.notes(posterior, times)
+        return Prediction(count=self.card(name).count, times=question.times, draws=draws, notes=notes, **rows)
 
     def suggest(self, name: str, wish: Wish) -> Suggested:
         """Where to measure next."""
@@ -223,6 +226,7 @@ class Desk:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SolverWarning)
+                warnings.simplefilter("ignore", ExtrapolationWarning)  # what is predicted says so itself
                 return act()
         except ValueError as error:
             raise conflict("refused", str(error)) from None

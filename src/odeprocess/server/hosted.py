@@ -59,6 +59,17 @@ class Hosted:
         start, end = (float(x * scaling.t_scale + scaling.t_shift) for x in (spec.t0, spec.t0 + spec.horizon))
         return start, end
 
+    def notes(self, posterior: Posterior, times: np.ndarray) -> list[str]:
+        """What is to be said where a series, or what is asked about it, lies outside what the model was trained on."""
+        reach, record = self.model.scaling.reach, posterior.record
+        if reach is None:
+            return []
+        origin = record.origins[0]
+        (t, y), *_ = record.observations()
+        late = reach.times_note(np.concatenate([t, times]) - origin)
+        odd = "Values were observed that lie far outside those of the training series: the model has not learned what such do."
+        return [*([] if late is None else [late]), *([odd] if reach.beyond_values(y).any() else [])]
+
     def read_values(self, rows: list[list[float | None]]) -> np.ndarray:
         """Values as the model takes them, `[n, channels]`, NaN where missing."""
         wanted = len(self.channels)

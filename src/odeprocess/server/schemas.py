@@ -132,6 +132,7 @@ class Prediction(BaseModel):
     low: list[list[float]]
     high: list[list[float]]
     draws: list[list[list[float]]] = Field(description="By draw, time and channel.")
+    notes: list[str] = Field(description="What lies outside of what the model was trained on; mostly nothing.")
 
 
 class Suggested(BaseModel):

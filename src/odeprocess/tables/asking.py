@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from .. import checks
+from .. import checks, reach
 from ..model import Model
 from ..posterior import Posterior
 from ..series import bucket
@@ -61,6 +61,8 @@ class Asker:
             Places in `index`, the posterior of those series, and their times `[series, m]`. The posterior may have more
             series than were asked about: their number is padded, so that a few compilations serve all tables.
         """
+        reach.warn(*self._notes(long, index, given, times))  # once, and by name: not for each part
+        quiet = dataclasses.replace(self, model=dataclasses.replace(self.model, scaling=self.model.scaling.anywhere()))
         sizes = np.array([[bucket(len(rows), 16), bucket(len(t), 8)] for rows, t in zip(given, times, strict=True)])
         for same in _alike(sizes):
             m = max(1, int(max(len(times[i]) for i in same)))
@@ -68,11 +70,36 @@ class Asker:
             at_once = int(np.clip(NUMBERS_AT_ONCE // (self.draws * m * channels), 1, SERIES_AT_ONCE))
             for part in np.array_split(same, -(-len(same) // at_once)):
                 padded = np.resize(part, min(bucket(len(part)), at_once)) if len(part) > 1 else part
-                posterior = self.posterior(long, index[padded], [given[i] for i in padded])
+                posterior = quiet.posterior(long, index[padded], [given[i] for i in padded])
                 asked = np.stack(
                     [np.pad(times[i], (0, m - len(times[i])), mode="edge" if len(times[i]) else "constant") for i in padded]
                 )
                 yield part, posterior, asked
+
+    def _notes(self, long: Long, index: np.ndarray, given: list[np.ndarray], times: list[np.ndarray]) -> list[str]:
+        """What is to be said of series that lie outside what the model was trained on."""
+        known, notes = self.model.scaling.reach, []
+        if known is None:
+            return notes
+        late = [known.beyond_times(np.concatenate([t, long.t[rows]])).any() for t, rows in zip(times, given, strict=True)]
+        odd = [known.beyond_values(long.y[rows]).any() for rows in given]
+        if any(late):
+            notes.append(
+                f"{_listed(long, index[late])} asked about, or observed, at times outside those of the training table, "
+                f"{known.t[0]:.10g} to {known.t[1]:.10g} from where a series begins. What is predicted there is extrapolated: "
+                "the further away, the less its intervals can be relied on. Train on series that go as far."
+            )
+        if any(odd):
+            notes.append(
+                f"{_listed(long, index[odd])} observed with values far outside those of the training table. The model has not "
+                "learned what such series do. Check their units, or train on series like them."
+            )
+        return notes
+
+
+def _listed(long: Long, index: np.ndarray) -> str:
+    names = ", ".join(repr(long.name(i)) for i in index[:3]) + (", …" if len(index) > 3 else "")
+    return f"{len(index)} series ({names}) {'is' if len(index) == 1 else 'are'}"
 
 
 def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") -> list[np.ndarray]:
