@@ -124,6 +124,8 @@ def test_seen_series_of_any_length_join_the_held_out_ones(refined):
     assert both.misfit == alone.misfit, "how noise varies is known from series that were not seen"
     with pytest.raises(ValueError, match="`seen` is"):
         model("ndp").calibrated(held, seen=np.zeros(3))
+    with pytest.raises(ValueError, match=r"`seen` has 1 channel\(s\) and 0 static covariate\(s\); this model has 2 and 1"):
+        model("ndp").calibrated(held, seen=odp.data.sines.sample(3, key=jr.key(0)))
 
 
 @pytest.mark.parametrize("refined", [False, True])

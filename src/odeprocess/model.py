@@ -136,9 +136,13 @@ class Model:
         self, series: Series, *, seen: Series | None = None, refined: bool = True, key: Any = None, draws: int = 64
     ) -> Misses:
         """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
-        for name, each in (("series", series), ("seen", seen)):
-            if name == "series" or each is not None:
-                checks.instance(name, each, Series, "a batch of series: make one with make_series(t, y)")
+        for name, each in (("series", series), ("seen", series if seen is None else seen)):
+            checks.instance(name, each, Series, "a batch of series: make one with make_series(t, y)")
+            came, own = (each.channels, each.static.shape[-1]), (self.spec.channels, self.spec.static_dim)
+            checks.require(
+                came == own,
+                f"`{name}` has {came[0]} channel(s) and {came[1]} static covariate(s); this model has {own[0]} and {own[1]}.",
+            )
         return misses_on(self, series, seen, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
