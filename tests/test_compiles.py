@@ -45,6 +45,7 @@ def test_updates_do_not_compile_again(fresh_model):
     assert compilations(engine.observe, [update] * 20) == 0
 
 
+@pytest.mark.filterwarnings("ignore::odeprocess.ExtrapolationWarning")
 def test_queries_compile_once_for_each_bucket_of_times(fresh_model):
     posterior = fresh_model.condition([0.0], [0.0], key=KEY)
 

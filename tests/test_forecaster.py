@@ -65,7 +65,8 @@ def test_five_series_are_enough(forecaster):
 
 
 def test_intervals_of_positive_values_stay_above_zero(forecaster):
-    far = forecaster.predict(NEW, [-4.0, 0.0, 4.0, 12.0], quantiles=[0.001, 0.999])
+    with pytest.warns(odp.ExtrapolationWarning, match=r"2 series \('a', 'b'\) are asked about"):
+        far = forecaster.predict(NEW, [-4.0, 0.0, 4.0, 12.0], quantiles=[0.001, 0.999])
     assert (far[far["variable"] == "level"][["q0.001", "q0.999", "mean"]] > 0).all(axis=None)
     drawn = forecaster.sample(NEW, TIMES, 16)
     assert (drawn[drawn["variable"] == "level"]["value"] > 0).all()

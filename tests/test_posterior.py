@@ -168,7 +168,8 @@ def test_more_observations_sharpen_a_trained_model(sines_model):
 def test_hundreds_of_observations_and_times_before_the_start(sines_model):
     t = np.linspace(-3, 3, 700)
     posterior = sines_model.condition(t, np.sin(t), key=KEY)
-    assert np.isfinite(posterior.mean(np.linspace(-8, 12, 50))).all()
+    with pytest.warns(odp.ExtrapolationWarning, match="from -8 to 12"):
+        assert np.isfinite(posterior.mean(np.linspace(-8, 12, 50))).all()
 
 
 @pytest.fixture

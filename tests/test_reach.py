@@ -35,7 +35,7 @@ def test_times_are_reported_if_and_only_if_they_lie_outside(t):
         warnings.simplefilter("always")
         posterior.mean([4.0, t])
         posterior.update([t], [1.0])
-    outside = not 1.96 <= t <= 6.04  # a hundredth of the range is rounding
+    outside = not 1.8 <= t <= 6.2  # a twentieth of the range may be a margin
     assert [w.category for w in caught] == [ExtrapolationWarning] * (2 if outside else 0)
     assert all(w.filename == __file__ and "2 to 6" in str(w.message) for w in caught)
 

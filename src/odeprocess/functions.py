@@ -77,6 +77,7 @@ def evaluate(process: Process, record: Record, z: Any, t: Any) -> tuple[Abstract
         missing = bucket(t.shape[1], least=8) - t.shape[1]
         scaled = np.pad(scaled, ((0, 0), (0, missing)), mode="edge" if t.shape[1] else "constant")
     predicted, ok = engine.decode(process, z, scaled.astype(jnp.result_type(float)), extent)
+    record.warn_of_times(t)
     if t.shape[1] == 0:
         ok = jnp.ones_like(ok)
     return reported(predicted, ok, "reach every time that was asked"), checks.is_traced(ok) or bool(np.asarray(ok).all())

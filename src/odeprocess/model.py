@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from . import checks, engine, folders
+from . import checks, engine, folders, reach
 from .calibration import Calibration, Misses
 from .heldout import misses_on
 from .posterior import Posterior
@@ -79,6 +79,7 @@ class Model:
         record = record.add(t, y, lengths)
         empty = Summary.empty(len(record), self.spec.sums, channels, jnp.result_type(float))
         summary, belief = engine.observe(self.process, empty, record.scaled(t, y, least=16))
+        reach.warn(*record.notes(t, y))
         return Posterior(self.process, record, summary, belief, keys, int(draws), calibrations=self.calibrations)
 
     def in_chunks(

@@ -87,6 +87,7 @@ class Posterior:
         self.record.check_complete(y)
         record = self.record.add(t, y, lengths)
         summary, belief = engine.observe(self.process, self.summary, record.scaled(t, y, least=1))
+        reach.warn(*record.notes(t, y))
         updated = dataclasses.replace(self, record=record, summary=summary, belief=belief, steps=0, _last={})
         return updated._refined(self.draws, self.steps, belief, self.belief) if self.steps else updated
 
@@ -189,8 +190,8 @@ class Posterior:
         if method == "importance":
             self.record.check_complete(y)  # only there do the new values go through the encoder
         self.record.check_begun()
-        reach.warn(*self.record.notes(t, y))
         series = self.record.scaled(t, y, least=8)
+        reach.warn(*self.record.notes(t, y, values=False))
         shift = self.record.scaling.log_density_shift()
         if not joint and method == "samples" and self._calibration is not None and not checks.is_traced(t, y):
             observed = ~np.isnan(y).all(-1)  # what is not there is asked where something is, so that it costs no horizon

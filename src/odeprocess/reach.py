@@ -10,7 +10,7 @@ import numpy as np
 
 from .series import Series
 
-SLACK = 0.01  # of the training times' range: what lies beyond it by less is rounding
+SLACK = 0.05  # of the training times' range: what lies beyond it by less is rounding, or the margin of a plot
 SPARE = 0.5  # of the training values' range: fresh series go a little beyond those that were seen
 
 
@@ -26,18 +26,20 @@ class Reach:
         t: times, counted from where each series' time begins.
         y: values, by channel.
         static: covariates.
+        relative: whether each series has a beginning of its own to count from, or all share one clock.
     """
 
     t: np.ndarray
     y: np.ndarray
     static: np.ndarray
+    relative: bool = False
 
     @classmethod
-    def of(cls, series: Series, origins: np.ndarray) -> "Reach":
+    def of(cls, series: Series, origins: np.ndarray, *, relative: bool) -> "Reach":
         """That of some series, whose times begin at `origins`."""
         t = np.asarray(series.t, np.float64) - origins[:, None]
         y, static = np.asarray(series.y, np.float64), np.asarray(series.static, np.float64)
-        return cls(_ends(t[np.asarray(series.observed)]), _ends(y, np.asarray(series.mask)), _ends(static))
+        return cls(_ends(t[np.asarray(series.observed)]), _ends(y, np.asarray(series.mask)), _ends(static), relative)
 
     def beyond_times(self, t: np.ndarray) -> np.ndarray:
         """Which times, counted from where their series begin, lie outside."""
@@ -53,9 +55,10 @@ class Reach:
         if not outside.size:
             return None
         return (
-            f"Times from {outside.min():.10g} to {outside.max():.10g} lie outside those of the training series, which are "
-            f"{self.t[0]:.10g} to {self.t[1]:.10g}, each counted from where its series begins. What the model says there is "
-            "extrapolated: the further away, the less its intervals can be relied on. Train on series that go as far."
+            f"Times from {outside.min():.10g} to {outside.max():.10g} lie outside those of the training series, "
+            f"{self.t[0]:.10g} to {self.t[1]:.10g}{' (counted from where a series begins)' if self.relative else ''}. What the "
+            "model says there is extrapolated: the further away, the less its intervals can be relied on. Train on series that "
+            "go as far."
         )
 
     def values_note(self, y: np.ndarray) -> str | None:
@@ -80,12 +83,13 @@ class Reach:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists."""
-        return {name: value.tolist() for name, value in vars(self).items()}
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Reach":
         """The inverse of `to_json`."""
-        return cls(**{name: np.asarray(value, np.float64) for name, value in fields.items()})
+        arrays = {name: np.asarray(fields[name], np.float64) for name in ("t", "y", "static")}
+        return cls(**arrays, relative=fields["relative"])
 
 
 def warn(*notes: str | None) -> None:

@@ -93,19 +93,23 @@ class Record:
                 "counts time. Condition on all observations anew, or pass `origin=` to `condition`.",
             )
             origins = np.where(np.isnan(origins), firsts, origins)
-        reach.warn(*self.notes(t, y, origins))
         return dataclasses.replace(
             self, origins=origins, chunks=(self.chunks, (t, y, lengths)), size=self.size + int(lengths.sum())
         )
 
-    def notes(self, t: Any, y: Any, origins: Any = None) -> list[str]:
-        """What is to be said of observations that lie outside what the model was trained on."""
+    def notes(self, t: Any, y: Any, *, values: bool = True) -> list[str]:
+        """What is to be said of observations that lie outside what the model was trained on, their `values` too or not."""
         known = self.scaling.reach
         if known is None or checks.is_traced(t, y):
             return []
-        origins = self.origins if origins is None else origins
-        at = np.where(np.isnan(y).all(-1), np.nan, t - np.nan_to_num(origins)[:, None])
-        return [note for note in (known.times_note(at), known.values_note(y)) if note is not None]
+        at = np.where(np.isnan(y).all(-1), np.nan, t - np.nan_to_num(self.origins)[:, None])
+        found = (known.times_note(at), known.values_note(y) if values else None)
+        return [note for note in found if note is not None]
+
+    def warn_of_times(self, t: Any) -> None:
+        """Warns of query times that lie outside those of training."""
+        if self.scaling.reach is not None and not checks.is_traced(t):
+            reach.warn(self.scaling.reach.times_note(t - self.origins[:, None]))
 
     def holding(self, pairs: list[tuple[np.ndarray, np.ndarray]]) -> "Record":
         """The record with `(t, y)` of each series, which have been checked."""
@@ -173,8 +177,6 @@ class Record:
     def scaled_query(self, t: Any) -> Any:
         """Query times as the model sees them."""
         self.check_begun()
-        if self.scaling.reach is not None and not checks.is_traced(t):
-            reach.warn(self.scaling.reach.times_note(t - self.origins[:, None]))
         return self.scaling.times(t, self.origins[:, None])
 
     def squeeze(self, x: Any) -> Any:

@@ -81,7 +81,7 @@ class Scaling:
     def reaching(self, series: Series) -> "Scaling":
         """The same for a model that is trained on these series."""
         origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
-        return dataclasses.replace(self, reach=Reach.of(series, origins))
+        return dataclasses.replace(self, reach=Reach.of(series, origins, relative=self.origin == "first"))
 
     def anywhere(self) -> "Scaling":
         """The same without a word about what lies outside."""

@@ -157,10 +157,10 @@ class Stream:
         )
         kept = self._ledger.of(early.tolist()) if self._ledger is not None else []
         lengths = [len(old) for old, _ in kept]
-        warn(*self._record(rows, origins).notes(t[:, None], y[:, None]))
         again_t, again_y = (np.concatenate(x) for x in zip(*kept, (t, y), strict=True))
         encoded = np.concatenate([np.repeat(early, lengths), rows])
         each = self._summaries(encoded, again_t, again_y, origins)
+        warn(*self._record(rows, origins).notes(t[:, None], y[:, None]))
         self._roster.origins = origins
         self._tally.clear(early)
         self._tally.add(encoded, each)

@@ -1,5 +1,6 @@
 """The process and the parts it is made of."""
 
+from .aggregation import AGGREGATIONS as AGGREGATIONS, AbstractAggregation as AbstractAggregation
 from .core import Process as Process
 from .decoder import (
     AbstractDecoder as AbstractDecoder,

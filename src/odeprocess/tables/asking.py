@@ -86,8 +86,9 @@ class Asker:
         if any(late):
             notes.append(
                 f"{_listed(long, index[late])} asked about, or observed, at times outside those of the training table, "
-                f"{known.t[0]:.10g} to {known.t[1]:.10g} from where a series begins. What is predicted there is extrapolated: "
-                "the further away, the less its intervals can be relied on. Train on series that go as far."
+                f"{known.t[0]:.10g} to {known.t[1]:.10g} from where a series begins. What is "
+                "predicted there is extrapolated: the further away, the less its intervals can be relied on. Train on series "
+                "that go as far."
             )
         if any(odd):
             notes.append(
