@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import f
 
 from .misfit import Misfit
 
@@ -179,6 +178,8 @@ def fitted_misfit(costs: np.ndarray, counts: np.ndarray) -> Misfit:
 
     Noise of variance s²·ν/χ²(ν) makes their ratio F-distributed, with (number of values, ν) degrees of freedom.
     """
+    from scipy.stats import f  # takes longer to import than all of JAX, and few processes calibrate
+
     ratios = np.maximum(costs / counts, 1e-6)
     scales = np.quantile(ratios, 0.5) * np.geomspace(0.1, 10.0, 41)
     each = f.logpdf(ratios[:, None, None] / scales[:, None], counts[:, None, None], FREEDOM) - np.log(scales)[:, None]
