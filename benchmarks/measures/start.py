@@ -1,5 +1,6 @@
 """From nothing to an answer: import, compiling, the first prediction; with and without what was compiled before."""
 
+import json
 import os
 import statistics
 import subprocess
@@ -25,9 +26,7 @@ print(json.dumps([imported - began, fitted - imported, time.perf_counter() - fit
 
 
 def cold_start(setting: Setting) -> list[dict]:
-    """Each in a process of its own, from its beginning to its end; the imports are medians of several."""
-    import json
-
+    """Each in a process of its own, from its beginning to its end; medians of several."""
     rows = []
     common = {"benchmark": "start", "task": "sines"}
     python, command = [sys.executable, "-c"], [sys.executable, "-m", "odeprocess"]
@@ -41,21 +40,29 @@ def cold_start(setting: Setting) -> list[dict]:
     for what, call in calls.items():
         taken = [wall(call) for _ in range(setting.few(5) + 1)][1:]
         rows.append({**common, "what": what, "seconds": statistics.median(taken)})
+    for model in ("np", "ndp")[1 if setting.quick else 0 :]:
+        runs = [first_runs(model, quick=setting.quick) for _ in range(setting.few(3))]
+        for way in runs[0]:
+            seen = [run[way] for run in runs]
+            parts = {name: statistics.median(each[name] for each in seen) for name in seen[0]}
+            rows.append({**common, "what": f"fit and a first prediction, {way}", "model": model, "batch": 5, **parts})
+    return rows
+
+
+def first_runs(model: str, *, quick: bool) -> dict[str, dict[str, float]]:
+    """Seconds of processes that train for two epochs and predict, each with its own state of the compilation cache."""
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
         ways = {"no cache": {"JAX_ENABLE_COMPILATION_CACHE": "0"}, "cache, first run": cache, "cache, second run": cache}
-        for model in ("np", "ndp")[1 if setting.quick else 0 :]:
-            for way, settings in list(ways.items())[1 if setting.quick else 0 :]:
-                code = FIRST.format(epochs=2, model=model)
-                began = time.perf_counter()
-                done = subprocess.run(
-                    [*python, code], env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True, check=True
-                )
-                row = {**common, "what": f"fit and a first prediction, {way}", "model": model, "batch": 5}
-                parts = json.loads(done.stdout.splitlines()[-1])
-                names = ("import_seconds", "fit_seconds", "predict_seconds", "compile_seconds")
-                rows.append({**row, "seconds": time.perf_counter() - began, **dict(zip(names, parts, strict=True))})
-    return rows
+        for way, settings in list(ways.items())[1 if quick else 0 :]:
+            call = [sys.executable, "-c", FIRST.format(epochs=2, model=model)]
+            began = time.perf_counter()
+            done = subprocess.run(call, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True, check=True)
+            names = ("import_seconds", "fit_seconds", "predict_seconds", "compile_seconds")
+            parts = dict(zip(names, json.loads(done.stdout.splitlines()[-1]), strict=True))
+            found[way] = {"seconds": time.perf_counter() - began, **parts}
+    return found
 
 
 def wall(call: list[str]) -> float:
