@@ -26,13 +26,14 @@ class Task(eqx.Module):
 
     def given(self) -> Series:
         """The points with only the context unmasked."""
-        return self._masked(self.context)
+        return self.masked(self.context)
 
     def asked(self) -> Series:
         """The points with only the target unmasked."""
-        return self._masked(self.target)
+        return self.masked(self.target)
 
-    def _masked(self, mask) -> Series:
+    def masked(self, mask: Bool[Array, "n channels"]) -> Series:
+        """The points with only the values of `mask` unmasked."""
         p = self.points
         return Series(p.t, jnp.where(mask, p.y, 0.0), mask, p.static)
 

@@ -171,11 +171,14 @@ class Inference(eqx.Module):
     def beliefs(self, task: Task) -> tuple[Normal, Normal]:
         """The beliefs given the context and given the target, points being encoded once where that is the same."""
         points, static = task.points, task.points.static
-        if self.encoder.missing:
-            context, target = self.summarise(task.given()), self.summarise(task.asked())
-        else:
-            features = self.encoder.features(points)
-            context, target = (summarise(self.encoder, features, points, mask) for mask in (task.context, task.target))
-        # One call for both: half as many products, twice as large.
-        both = jax.vmap(self.belief, (0, None))(jax.tree.map(lambda a, b: jnp.stack([a, b]), context, target), static)
-        return jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)
+        features = None if self.encoder.missing else self.encoder.features(points)
+
+        def belief(mask):
+            if features is None:
+                return self.belief(self.summarise(task.masked(mask)), static)
+            return self.belief(summarise(self.encoder, features, points, mask), static)
+
+        # Both at once: half as many operations, twice as large.
+        both = jax.vmap(belief)(jnp.stack([task.context, task.target]))
+        (context, target), (narrow, wide) = jnp.unstack(both.loc), jnp.unstack(both.scale)
+        return Normal(context, narrow), Normal(target, wide)
