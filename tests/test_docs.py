@@ -38,7 +38,7 @@ def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr("odeprocess.tables.choosing.SMALL_STEPS", 2)
-    rows = [f"{who},{t},{t + len(who)}\n" for who in ("a", "bb") for t in range(4)]
+    rows = [f"{who},{t},{t + len(who)}\n" for who in ("a", "bb") for t in range(0, 25, 8)]
     for name in ("subjects.csv", "new.csv"):
         (tmp_path / name).write_text("id,t,y\n" + "".join(rows))
     scope: dict = {"__name__": "document"}

@@ -59,6 +59,16 @@ def test_missing_values_empty_contexts_and_padding_are_never_outside():
     MODEL.condition([99.0], [np.nan], static=[1.0], key=KEY)
 
 
+def test_what_never_varied_may_differ_by_rounding_and_pixels_share_a_range():
+    flat = odp.Series(
+        SERIES.t, np.repeat(0.0 * SERIES.y + 5.1, 2, -1).astype(np.float32), np.repeat(SERIES.mask, 2, -1), SERIES.static
+    )
+    flat.y[:, :, 0] = np.linspace(0, 1, 9, dtype=np.float32)
+    apart, alike = (Reach.of(flat, np.zeros(5), relative=False, alike=way) for way in (False, True))
+    value = np.array([[0.5, 5.1], [0.5, 4.0]])
+    assert apart.beyond_values(value).tolist() == [[False, False], [False, True]] and not alike.beyond_values(value).any()
+
+
 def test_times_count_from_where_a_series_begins():
     model = reaching("first")
     late = model.condition([102.0, 103.0], [1.0, 2.0], static=[1.0], key=KEY)

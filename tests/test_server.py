@@ -1,6 +1,7 @@
 """The server, in this process: what it answers, what it refuses and in which shape, and what it forgets."""
 
 import contextlib
+import dataclasses
 import json
 import subprocess
 import sys
@@ -43,7 +44,9 @@ def served(app):
 
 @pytest.fixture(scope="module")
 def sines() -> odp.Model:
-    return untrained(odp.variant("ndp", **SIZES), odp.data.sines.sample(8, key=jr.key(0)))
+    series = odp.data.sines.sample(8, key=jr.key(0))
+    model = untrained(odp.variant("ndp", **SIZES), series)
+    return dataclasses.replace(model, scaling=model.scaling.reaching(series))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +92,10 @@ def test_a_series_from_beginning_to_end(client, sines):
     expected["draws"] = posterior.sample(times, of="function")[:3]
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-3, atol=1e-4)
-    assert found["count"] == 3 and found["times"] == times
+    assert found["count"] == 3 and found["times"] == times and found["notes"] == []
+    client.post(f"{API}/series/one/observations", json=points((1.5, 99.0)))
+    late, odd = client.post(f"{API}/series/one/predict", json={"times": [4.0]}).json()["notes"]
+    assert "Times from 4 to 4 lie outside" in late and "Values were observed that lie far outside" in odd
     wish = {"candidates": [-2.0, 0.5, 3.0], "count": 2, "by": "spread", "forbidden": [[0.0, 1.0]]}
     advice = client.post(f"{API}/series/one/suggest", json=wish).json()
     assert sorted(advice["times"]) == [-2.0, 3.0] and advice["scores"] == sorted(advice["scores"], reverse=True)

@@ -12,6 +12,7 @@ from .series import Series
 
 SLACK = 0.05  # of the training times' range: what lies beyond it by less is rounding, or the margin of a plot
 SPARE = 0.5  # of the training values' range: fresh series go a little beyond those that were seen
+ROUNDING = 1e-6  # of the numbers themselves: what never varied in training need not be the same to the last digit
 
 
 class ExtrapolationWarning(UserWarning):
@@ -35,11 +36,14 @@ class Reach:
     relative: bool = False
 
     @classmethod
-    def of(cls, series: Series, origins: np.ndarray, *, relative: bool) -> "Reach":
-        """That of some series, whose times begin at `origins`."""
+    def of(cls, series: Series, origins: np.ndarray, *, relative: bool, alike: bool = False) -> "Reach":
+        """That of some series, whose times begin at `origins`; if channels are all `alike`, like pixels, they share one range."""
         t = np.asarray(series.t, np.float64) - origins[:, None]
         y, static = np.asarray(series.y, np.float64), np.asarray(series.static, np.float64)
-        return cls(_ends(t[np.asarray(series.observed)]), _ends(y, np.asarray(series.mask)), _ends(static), relative)
+        values = _ends(y, np.asarray(series.mask))
+        if alike:
+            values = np.stack([np.full_like(values[0], values[0].min()), np.full_like(values[1], values[1].max())])
+        return cls(_ends(t[np.asarray(series.observed)]), values, _ends(static), relative)
 
     def beyond_times(self, t: np.ndarray) -> np.ndarray:
         """Which times, counted from where their series begin, lie outside."""
@@ -115,5 +119,5 @@ def _ends(x: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
 
 def _beyond(x: np.ndarray, ends: np.ndarray, margin: float) -> np.ndarray:
     low, high = ends
-    room = margin * np.maximum(high - low, 0.0)
+    room = margin * np.maximum(high - low, 0.0) + ROUNDING * np.maximum(np.abs(low), np.abs(high))
     return (x < low - room) | (x > high + room)

@@ -78,10 +78,10 @@ class Scaling:
         centre, unit = float(low + high) / 2, float(high - low) / 4 or 1.0
         return cls(centre, unit, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin)
 
-    def reaching(self, series: Series) -> "Scaling":
-        """The same for a model that is trained on these series."""
+    def reaching(self, series: Series, *, alike: bool = False) -> "Scaling":
+        """The same for a model that is trained on these series, whose channels are all `alike` or not."""
         origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
-        return dataclasses.replace(self, reach=Reach.of(series, origins, relative=self.origin == "first"))
+        return dataclasses.replace(self, reach=Reach.of(series, origins, relative=self.origin == "first", alike=alike))
 
     def anywhere(self) -> "Scaling":
         """The same without a word about what lies outside."""

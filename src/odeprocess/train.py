@@ -99,7 +99,7 @@ def fit(
         scaling = Scaling.fit(series, origin=origin, values=spec.likelihood == "gaussian")
         warn_of_scattered_series(series, scaling)
     checks.instance("scaling", scaling, Scaling, "a Scaling, or None to fit one (see also `origin`)")
-    scaling = scaling.reaching(series)
+    scaling = scaling.reaching(series, alike=spec.image is not None)
     scaled = scaling.apply(series)
     spec = spec.resolve(scaled)
     options = options.suited(learned_prior=spec.prior == "learned")
