@@ -1,8 +1,10 @@
 """The commands about tables: predictions, scores, pictures. (`fit` trains the forecaster of `test_forecaster`.)"""
 
+import dataclasses
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 
 import odeprocess as odp
 from odeprocess.cli import app
+from odeprocess.reach import Reach
 from table_cases import TIMES, table, untrained
 
 
@@ -47,6 +50,19 @@ def test_predict_prints_where_no_file_is_named(places):
     assert lines[0].startswith("id,t,variable,mean,std,q0.05") and len(lines) == 31
     rows = json.loads(run("predict", places / "model", places / "new.csv", "--times", "0:7:3", "--json"))
     assert len(rows) == 30 and {row["variable"] for row in rows} == {"level", "speed"}
+
+
+def test_a_warning_is_one_plain_line(places, tmp_path):
+    forecaster = odp.Forecaster.load(places / "model")
+    reach = Reach(np.array([0.0, 8.0]), np.array([[-99.0] * 2, [99.0] * 2]), np.zeros((2, 0)))
+    scaling = dataclasses.replace(forecaster.model_.scaling, reach=reach)
+    forecaster.model_ = dataclasses.replace(forecaster.model_, scaling=scaling)
+    forecaster.save(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        done = CliRunner().invoke(app, ["predict", str(tmp_path), str(places / "new.csv"), "--times", "0,12"])
+    assert done.exit_code == 0 and len(done.stdout.splitlines()) == 21
+    assert done.stderr.splitlines()[0].startswith("Warning: 5 series ('a', 'b', 'c', …) are asked about, or observed, at times")
 
 
 def test_evaluate_scores_both_splits(places, tmp_path):

@@ -1,6 +1,7 @@
 """What all commands share: the device, errors a user can mend, options from a file, and what is printed."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,12 +29,21 @@ def prepare(device: str) -> None:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """What a user can mend is one message and exit code 2; anything else keeps its traceback."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
+    """What a user can mend is one message and exit code 2; anything else keeps its traceback. Warnings are messages too."""
+
+    def told(message, category, *rest, **more):
+        if issubclass(category, UserWarning):  # whoever types a command has no line of code to point at
+            typer.echo(f"Warning: {message}", err=True)
+        else:
+            shown(message, category, *rest, **more)
+
+    with warnings.catch_warnings():
+        shown, warnings.showwarning = warnings.showwarning, told
+        try:
+            yield
+        except (ValueError, OSError, ImportError) as error:
+            typer.echo(f"Error: {error}", err=True)
+            raise typer.Exit(2) from None
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
