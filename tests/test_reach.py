@@ -88,6 +88,21 @@ def test_streams_tell_too_and_a_saved_model_knows(tmp_path):
         stream.observe("a", [9.0], [1.0])
 
 
+def test_a_channel_that_was_never_observed_has_no_outside(tmp_path):
+    values = np.stack([SERIES.y[..., 0], np.full(SERIES.t.shape, np.nan)], -1)
+    blank = odp.make_series(SERIES.t, values)
+    model = odp.fit(SPEC, blank, options=odp.FitOptions(epochs=1)).model
+    model.save(tmp_path)
+    reach = odp.load(tmp_path).scaling.reach
+    assert reach is not None and np.isnan(reach.y[:, 1]).all() and reach.y[:, 0].tolist() == model.scaling.reach.y[:, 0].tolist()
+    odp.load(tmp_path).condition([3.0], [[1.0, 1e9]], key=KEY)  # warnings are errors here
+
+
+def test_seconds_since_1970_have_no_more_room_than_others():
+    reach = Reach(np.array([1.7e9, 1.7e9 + 3600.0]), np.zeros((2, 1)), np.zeros((2, 0)))
+    assert reach.beyond_times(np.array([1.7e9 - 200.0, 1.7e9 - 100.0, 1.7e9 + 3900.0])).tolist() == [True, False, True]
+
+
 def test_fit_notes_how_far_its_series_reach():
     model = odp.fit(SPEC, SERIES, options=odp.FitOptions(epochs=1)).model
     reach = model.scaling.reach

@@ -4,7 +4,9 @@ Messages say what came, what was expected and what to do instead. Traced arrays 
 have no values to look at, so only their shapes are checked.
 """
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,3 +104,11 @@ def channel_count(found: int, expected: int | None, where: str = "") -> None:
         f"`y`{where} has {found} channel(s); the model has {expected}. Pass {expected} channel(s) on the last axis, "
         "with NaN where one was not measured.",
     )
+
+
+def depth_of_user() -> int:
+    """How many frames above the caller of this function the caller of this package is: for warnings that point at their line."""
+    frame, depth, here = sys._getframe(1), 1, str(Path(__file__).parent)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -12,7 +12,6 @@ import numpy as np
 from . import checks, engine
 from .distributions import AbstractDistribution
 from .process import Extent, Process
-from .reach import depth_of_user
 from .record import Record
 from .series import bucket
 
@@ -97,7 +96,7 @@ def reported(values: Any, ok: Any, what: str) -> Any:
     warnings.warn(
         f"The solver did not {what} for {len(bad)} of {len(ok)} series: {listed}. Those results are NaN. {advice}",
         SolverWarning,
-        stacklevel=depth_of_user(),
+        stacklevel=checks.depth_of_user(),
     )
 
     def blank(x):

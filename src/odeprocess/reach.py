@@ -1,18 +1,17 @@
 """How far the training series reached: so that whoever goes beyond is told."""
 
 import dataclasses
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .checks import depth_of_user
 from .series import Series
 
 SLACK = 0.05  # of the training times' range: what lies beyond it by less is rounding, or the margin of a plot
 SPARE = 0.5  # of the training values' range: fresh series go a little beyond those that were seen
-ROUNDING = 1e-6  # of the numbers themselves: what never varied in training need not be the same to the last digit
+ROUNDING = 1e-6  # of a number that never varied in training: it need not be the same to the last digit
 
 
 class ExtrapolationWarning(UserWarning):
@@ -22,6 +21,8 @@ class ExtrapolationWarning(UserWarning):
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reach:
     """Between which numbers all training series lay, in the user's units: the least and the greatest, `[2, …]` each.
+
+    NaN for a channel that was never observed: nothing is outside of what nobody knows.
 
     Attributes:
         t: times, counted from where each series' time begins.
@@ -42,7 +43,7 @@ class Reach:
         y, static = np.asarray(series.y, np.float64), np.asarray(series.static, np.float64)
         values = _ends(y, np.asarray(series.mask))
         if alike:
-            values = np.stack([np.full_like(values[0], values[0].min()), np.full_like(values[1], values[1].max())])
+            values = np.stack([np.full_like(values[0], np.nanmin(values)), np.full_like(values[1], np.nanmax(values))])
         return cls(_ends(t[np.asarray(series.observed)]), values, _ends(static), relative)
 
     def beyond_times(self, t: np.ndarray) -> np.ndarray:
@@ -86,8 +87,14 @@ class Reach:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists."""
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
+        """Plain lists, with `None` for NaN, which JSON does not have."""
+
+        def plain(x: np.ndarray) -> list[Any]:
+            known = x.astype(object)
+            known[np.isnan(x)] = None
+            return known.tolist()
+
+        return {"t": plain(self.t), "y": plain(self.y), "static": plain(self.static), "relative": self.relative}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Reach":
@@ -103,21 +110,15 @@ def warn(*notes: str | None) -> None:
             warnings.warn(note, ExtrapolationWarning, stacklevel=depth_of_user())
 
 
-def depth_of_user() -> int:
-    """How many frames above the caller of this function the caller of this package is."""
-    frame, depth, here = sys._getframe(1), 1, str(Path(__file__).parent)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
-        frame, depth = frame.f_back, depth + 1
-    return depth
-
-
 def _ends(x: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
     mask = np.ones(x.shape, bool) if mask is None else mask
     axes = tuple(range(x.ndim - 1)) if x.ndim > 1 else 0
-    return np.stack([np.where(mask, x, np.inf).min(axes, initial=np.inf), np.where(mask, x, -np.inf).max(axes, initial=-np.inf)])
+    low = np.where(mask, x, np.inf).min(axes, initial=np.inf)
+    high = np.where(mask, x, -np.inf).max(axes, initial=-np.inf)
+    return np.where(low <= high, np.stack([low, high]), np.nan)
 
 
 def _beyond(x: np.ndarray, ends: np.ndarray, margin: float) -> np.ndarray:
     low, high = ends
-    room = margin * np.maximum(high - low, 0.0) + ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    room = np.where(high > low, margin * (high - low), ROUNDING * np.abs(low))
     return (x < low - room) | (x > high + room)
