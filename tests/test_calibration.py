@@ -45,7 +45,7 @@ def test_factors_change_smoothly_with_distance_and_stay_in_the_table():
         assert np.abs(np.diff(at)).max() < 0.05 and at.min() >= found.factors.min() and at.max() <= found.factors.max()
     assert (beyond > inside).all() and (ahead > beyond).all()
     asked = np.array([0, 7]), Places(np.array([[np.inf], [0.1]]), np.array([[True], [False]]), np.zeros((2, 1)))
-    np.testing.assert_array_equal(Calibration.from_json(found.to_json()).at(*asked), found.at(*asked))
+    np.testing.assert_array_equal(Calibration.from_json(found.to_json(), "calibration").at(*asked), found.at(*asked))
 
 
 def test_places_are_distances_and_sides():
@@ -76,7 +76,7 @@ def test_observations_are_close_together_if_random_ones_would_hardly_be():
 
 def test_a_table_of_two_sides_is_read_as_it_was_meant():
     old = np.random.default_rng(0).uniform(1, 2, (len(COUNTS), 2, len(GAPS)))
-    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "misfit": None})
+    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "misfit": None}, "calibration")
     np.testing.assert_array_equal(found.factors, old[:, [0, 1, 1]])
 
 

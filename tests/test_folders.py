@@ -1,6 +1,7 @@
 """Model folders: atomic under kills and full disks, and nothing damaged or foreign is accepted."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 import odeprocess as odp
 from cases import model
-from odeprocess.folders import _card_digest
+from odeprocess.folders import card_digest
 
 SAVER = """
 import sys
@@ -79,7 +80,7 @@ def edited(change, sign=True):
         card = json.loads((folder / "model.json").read_text())
         change(card)
         if sign:
-            card["sha256"] = _card_digest(card)
+            card["sha256"] = card_digest(card)
         (folder / "model.json").write_text(json.dumps(card))
 
     return damage
@@ -100,28 +101,59 @@ def foreign_weights(folder: Path):
     model("np").save(other)
     card = json.loads((folder / "model.json").read_text())
     card["weights"] = json.loads((other / "model.json").read_text())["weights"]
-    card["sha256"] = _card_digest(card)
+    card["sha256"] = card_digest(card)
     (folder / "model.json").write_text(json.dumps(card))
     (folder / weights(other).name).write_bytes(weights(other).read_bytes())
+
+
+def pipe(folder: Path):
+    path = weights(folder)
+    path.unlink()
+    os.mkfifo(path)
+
+
+def twice(path: Path):
+    path.write_text(path.read_text().replace('"format"', '"format": 9, "format"'))
+
+
+def nested(levels: int) -> list:
+    inner: list = []
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+def unreadable(folder: Path):
+    (folder / "model.json").write_text("[" * 100_000)
 
 
 DAMAGES = {
     "one bit of the weights": (flip, "checksum"),
     "weights cut short": (lambda f: weights(f).write_bytes(weights(f).read_bytes()[:100]), "checksum"),
+    "weights much too long": (lambda f: os.truncate(weights(f), 2**40), "1,099,511,627,776 bytes; expected .* at most"),
+    "weights that are a pipe": (pipe, "is not an ordinary file"),
     "weights gone": (lambda f: weights(f).unlink(), "weights file .* is missing"),
     "weights of another model": (foreign_weights, "do not fit the spec"),
-    "card cut short": (lambda f: (f / "model.json").write_text((f / "model.json").read_text()[:50]), "not JSON"),
-    "card not text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "not JSON"),
+    "card cut short": (lambda f: (f / "model.json").write_text((f / "model.json").read_text()[:50]), "not sound JSON"),
+    "card not text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "not sound JSON"),
     "card of another program": (lambda f: (f / "model.json").write_text('{"model": 1}'), "not written by odeprocess"),
     "card that is a list": (lambda f: (f / "model.json").write_text("[]"), "not written by odeprocess"),
     "scaling edited by hand": (edited(lambda c: c["scaling"].update(t_scale=9.0), sign=False), "edited: its checksum"),
     "newer format": (edited(lambda c: c.update(format=99, version="9.0")), "odeprocess 9.0 in format 99.*newer odeprocess"),
     "older format": (edited(lambda c: c.update(format=1)), "in format 1.*Train the model anew"),
     "no format": (edited(lambda c: c.pop("format")), "format is None"),
-    "spec missing": (edited(lambda c: c.pop("spec")), "damaged: KeyError"),
-    "spec with unknown fields": (edited(lambda c: c["spec"].update(colour="red")), "damaged: TypeError"),
-    "impossible spec": (edited(lambda c: c["spec"].update(l_dim=-4)), "damaged: ValueError"),
-    "impossible scaling": (edited(lambda c: c["scaling"].update(t_scale=0.0)), "damaged: ValueError"),
+    "spec missing": (edited(lambda c: c.pop("spec")), "model.json` lacks the field.s. spec"),
+    "spec with unknown fields": (edited(lambda c: c["spec"].update(colour="red")), "`spec` has the unknown field.*colour"),
+    "impossible spec": (edited(lambda c: c["spec"].update(l_dim=-4)), "damaged: `spec`: `l_dim` is -4"),
+    "a million million steps": (edited(lambda c: c["spec"]["solver"].update(steps=10**9)), "`steps` is 1000000000; expected"),
+    "a type for another": (edited(lambda c: c["spec"].update(timed=1)), "`spec.timed` is 1; expected true or false"),
+    "impossible scaling": (edited(lambda c: c["scaling"].update(t_scale=0.0)), "damaged: `scaling`: `t_scale` is 0.0"),
+    "scaling of other channels": (edited(lambda c: c["scaling"].update(y_shift=[1.0])), "`scaling.y_shift` is .1.0.; expected 2"),
+    "weights elsewhere": (edited(lambda c: c["weights"].update(file="../x")), "`weights.file` is '../x'; expected weights-"),
+    "nested too deeply": (unreadable, "not sound JSON"),
+    "nested deeply": (edited(lambda c: c["info"].update(x=nested(200))), "nested more than 100 levels"),
+    "a field twice": (lambda f: twice(f / "model.json"), "names 'format' twice"),
+    "calibrations of no kind": (edited(lambda c: c["calibrations"].update(x={})), "`calibrations` is 'x'"),
 }
 
 

@@ -135,8 +135,13 @@ def test_unknown_solver_options_are_refused():
         odp.Grid(order=7)
     with pytest.raises(ValueError, match="`steps` is 0"):
         odp.Grid(steps=0)
-    with pytest.raises(ValueError, match="Diffrax solver"):
-        solve(ControlledField(), Adaptive(method="Magic"), [0.5])
+    for options, message in (
+        ({"method": "Magic"}, "`method` is 'Magic'; expected one of .*'Tsit5'"),
+        ({"rtol": 1e-300}, "`rtol` is 1e-300; expected 1e-13 or more"),
+        ({"max_steps": 10**9}, "`max_steps` is 1000000000; expected a whole number from 1 to 65,536"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Adaptive(**options)
 
 
 @pytest.mark.parametrize("solver", [Grid(steps=400), Adaptive()])

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import checks
 from .misfit import Misfit
+from .plain_data import read_array, read_fields
 
 LEVEL = 0.9
 COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations that are tried
@@ -165,12 +167,19 @@ class Calibration:
         return {"factors": self.factors.tolist(), "horizon": self.horizon, "misfit": misfit}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Calibration":
-        """The inverse of `to_json`."""
-        misfit = fields.get("misfit")
-        factors = np.asarray(fields["factors"], np.float64)
-        factors = factors[:, [0, 1, 1]] if factors.shape[1] == 2 else factors  # of a model that knew two sides
-        return cls(factors, float(fields["horizon"]), misfit and Misfit(*misfit))
+    def from_json(cls, fields: dict[str, Any], name: str) -> "Calibration":
+        """The inverse of `to_json`; a `ValueError` names the field that is wrong, beginning with `name`."""
+        hints = {"factors": Any, "horizon": float, "misfit": tuple[float, float] | None}
+        found = read_fields(hints, fields, name, needed=("factors", "horizon"))
+        rows = found["factors"]
+        two_sides = isinstance(rows, list) and all(isinstance(row, list) and len(row) == 2 for row in rows)  # of an older model
+        factors = read_array(rows, (len(COUNTS), 2 if two_sides else SIDES, len(GAPS)), f"{name}.factors")
+        factors = factors[:, [0, 1, 1]] if two_sides else factors
+        misfit = None if found.get("misfit") is None else Misfit(*map(float, found["misfit"]))
+        positive = [("factors", factors), ("horizon", found["horizon"]), ("misfit", 1.0 if misfit is None else np.array(misfit))]
+        for field, value in positive:
+            checks.require(bool(np.all(np.asarray(value) > 0)), f"`{name}.{field}` is {value}; expected numbers above 0.")
+        return cls(factors, float(found["horizon"]), misfit)
 
 
 def fitted_misfit(costs: np.ndarray, counts: np.ndarray) -> Misfit:

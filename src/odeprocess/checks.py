@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
+MOST_DRAWS = 1_000_000  # of a posterior; their latents alone take half a gigabyte then
+
 
 def is_traced(*arrays: Any) -> bool:
     """Whether any of `arrays` is a tracer, so that its values cannot be read on the host."""
@@ -34,6 +36,12 @@ def positive(name: str, value: Any, *, integer: bool = False) -> None:
     kind, types = ("a whole number", (int, np.integer)) if integer else ("a number", (int, float, np.number))
     good = isinstance(value, types) and not isinstance(value, bool) and np.isfinite(value) and value > 0
     require(bool(good), f"`{name}` is {value!r}; expected {kind} above 0.")
+
+
+def whole(name: str, value: Any, least: int, most: int) -> None:
+    """Raises unless `value` is a whole number from `least` to `most`."""
+    good = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
+    require(bool(good), f"`{name}` is {value!r}; expected a whole number from {least:,} to {most:,}.")
 
 
 def as_array(name: str, value: Any) -> Any:

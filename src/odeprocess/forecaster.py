@@ -118,7 +118,7 @@ class Forecaster(AbstractEstimator):
             checkpoint: as in `odeprocess.fit`.
             resume: as in `odeprocess.fit`.
         """
-        checks.positive("draws", self.draws, integer=True)
+        checks.whole("draws", self.draws, 1, checks.MOST_DRAWS)
         checks.positive("min_points", self.min_points, integer=True)
         came = read(table, separator=self.separator)
         columns, notes = resolve(came, series, time, values, static, origin)

@@ -70,7 +70,7 @@ class Model:
         assert channels is not None and missing is not None
         t, y, lengths, single = read_arrays(t, y, channels)
         statics = read_static(static, t.shape[0], self.spec.static_dim, single=single)
-        checks.positive("draws", draws, integer=True)
+        checks.whole("draws", draws, 1, checks.MOST_DRAWS)
         keys = _series_keys(key, t.shape[0])
         record = new_record(
             t.shape[0], origin=origin, scaling=self.scaling, single=single, static=statics, channels=channels, missing=missing

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from . import checks
 from .checks import depth_of_user
+from .plain_data import read_array, read_dataclass
 from .series import Series
 
 SLACK = 0.05  # of the training times' range: what lies beyond it by less is rounding, or the margin of a plot
@@ -97,10 +99,12 @@ class Reach:
         return {"t": plain(self.t), "y": plain(self.y), "static": plain(self.static), "relative": self.relative}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Reach":
-        """The inverse of `to_json`."""
-        arrays = {name: np.asarray(fields[name], np.float64) for name in ("t", "y", "static")}
-        return cls(**arrays, relative=fields["relative"])
+    def from_json(cls, fields: dict[str, Any], channels: int, static_dim: int) -> "Reach":
+        """The inverse of `to_json`; a `ValueError` names the field that is wrong."""
+        checks.require(isinstance(fields, dict), f"`scaling.reach` is a {type(fields).__name__}; expected fields by name.")
+        shapes = {"t": (2,), "y": (2, channels), "static": (2, static_dim)}
+        arrays = {k: read_array(fields.get(k), shape, f"scaling.reach.{k}", holes=True) for k, shape in shapes.items()}
+        return read_dataclass(cls, {k: v for k, v in fields.items() if k not in arrays}, "scaling.reach", **arrays)
 
 
 def warn(*notes: str | None) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from . import checks
 
 LEAST = 64
+LONGEST_NAME = 1000  # characters
 Id = str | int
 
 
@@ -70,6 +71,8 @@ def read_names(ids: Id | Sequence[Id]) -> tuple[list[Id], bool]:
     names = [int(name) if isinstance(name, np.integer) else name for name in names]
     odd = [name for name in names if not isinstance(name, (str, int)) or isinstance(name, bool)]
     checks.require(not odd, f"A series is named {odd[:1]!r}; expected strings or whole numbers.")
+    long = [name for name in names if len(str(name)) > LONGEST_NAME]
+    checks.require(not long, f"A series is named {str(long[:1])[:40]}…; expected {LONGEST_NAME} characters at most.")
     return names, single
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import checks
+from .plain_data import read_array, read_dataclass
 from .reach import Reach
 from .series import Series
 
@@ -137,11 +138,14 @@ class Scaling:
         return {**fields, "reach": None if self.reach is None else self.reach.to_json()}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Scaling":
-        """The inverse of `to_json`."""
-        arrays: dict[str, Any] = {k: np.asarray(v, np.float64) if isinstance(v, list) else v for k, v in fields.items()}
+    def from_json(cls, fields: dict[str, Any], channels: int, static_dim: int) -> "Scaling":
+        """The inverse of `to_json`, for so many channels and covariates; a `ValueError` names the field that is wrong."""
+        checks.require(isinstance(fields, dict), f"`scaling` is a {type(fields).__name__}; expected fields by name.")
+        sizes = {"y_shift": channels, "y_scale": channels, "static_shift": static_dim, "static_scale": static_dim}
         reach = fields.get("reach")
-        return cls(**{**arrays, "reach": None if reach is None else Reach.from_json(reach)})
+        parts: dict[str, Any] = {k: read_array(fields.get(k), (size,), f"scaling.{k}") for k, size in sizes.items()}
+        parts["reach"] = None if reach is None else Reach.from_json(reach, channels, static_dim)
+        return read_dataclass(cls, {k: v for k, v in fields.items() if k not in parts}, "scaling", **parts)
 
     @staticmethod
     def _row(numbers: np.ndarray, like: Any) -> Any:

@@ -54,7 +54,7 @@ class Stream:
 
     def __init__(self, model: Model, *, key: Any, draws: int = 64, keep: bool = True):
         checks.instance("model", model, Model, "a trained model: fit(…).model, or load(folder)")
-        checks.positive("draws", draws, integer=True)
+        checks.whole("draws", draws, 1, checks.MOST_DRAWS)
         check_key(key)
         checks.require(
             keep or "amortised" not in model.calibrations,

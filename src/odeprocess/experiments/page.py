@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..folders import replace_file
+from ..storage import replace_file
 from .store import read_json
 
 LABELS = {

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ..folders import replace_file
+from ..storage import replace_file
 from ..version import __version__
 
 

@@ -23,6 +23,12 @@ from .march import march
 from .tableaus import TABLEAUS
 
 MAX_HORIZONS = 1024
+MOST_STEPS = 65_536  # beyond, memory and time run out before anything is answered
+LEAST_TOLERANCE = 1e-13  # float64 has sixteen digits
+METHODS = (  # of Diffrax: those that estimate their error and solve any ordinary differential equation
+    *("Heun", "Midpoint", "Ralston", "Bosh3", "Tsit5", "Dopri5", "Dopri8"),
+    *("ImplicitEuler", "Kvaerno3", "Kvaerno4", "Kvaerno5"),
+)
 SLACK = 1e-4  # of a horizon: float32 may round a time at the very end to just past it
 
 
@@ -89,7 +95,7 @@ class Grid(AbstractSolver):
     fused: bool | None = None
 
     def __post_init__(self):
-        checks.positive("steps", self.steps, integer=True)
+        checks.whole("steps", self.steps, 1, MOST_STEPS)
         checks.choice("order", self.order, tuple(TABLEAUS))
 
     def solve(self, velocity, t0, horizon, l0, t, extent):
@@ -136,7 +142,8 @@ class Adaptive(AbstractSolver):
     """Diffrax, with error control for each series.
 
     Attributes:
-        method: the name of a Diffrax solver: `"Tsit5"`, `"Dopri5"`, `"Dopri8"`, `"Kvaerno5"` (for stiff fields), …
+        method: the name of a Diffrax solver, one of `METHODS`: `"Tsit5"`, `"Dopri5"`, `"Dopri8"`, `"Kvaerno5"` (for stiff
+            fields), …
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
         max_steps: steps after which a series is given up; its unreached times are reported, not returned as numbers.
@@ -148,9 +155,11 @@ class Adaptive(AbstractSolver):
     max_steps: int = 4096
 
     def __post_init__(self):
-        checks.positive("rtol", self.rtol)
-        checks.positive("atol", self.atol)
-        checks.positive("max_steps", self.max_steps, integer=True)
+        checks.choice("method", self.method, METHODS)
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            checks.positive(name, value)
+            checks.require(value >= LEAST_TOLERANCE, f"`{name}` is {value!r}; expected {LEAST_TOLERANCE} or more.")
+        checks.whole("max_steps", self.max_steps, 1, MOST_STEPS)
 
     def solve(self, velocity, t0, horizon, l0, t, extent):
         order = jnp.argsort(t)
@@ -167,8 +176,6 @@ class Adaptive(AbstractSolver):
     def _integrate(self, velocity, t0, t1, l0, ts):
         import diffrax as dfx  # half a second to import, and only needed here
 
-        if not hasattr(dfx, self.method):
-            raise ValueError(f"`method` is {self.method!r}; expected the name of a Diffrax solver, such as 'Tsit5'.")
         solver = getattr(dfx, self.method)
         low, high = min(t0, t1), max(t0, t1)
         ts = jnp.where(ts < low, low, jnp.where(ts > high, high, ts))

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import checks
+from ..plain_data import read_dataclass
 from ..series import Series
 from .aggregation import AGGREGATIONS
 from .assembly import assembled
@@ -16,6 +17,9 @@ from .solvers import SOLVERS, AbstractSolver, Grid
 
 DEFAULT_SOLVER = Grid()
 MOST_WAVES = 16  # each is twice as fast as the one before, and float32 has seven digits
+WIDEST = 16_384  # units of a layer, numbers in a code or a latent
+MOST_CHANNELS = 1_048_576  # an image of 1024 × 1024
+MOST_COMPONENTS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,10 +128,10 @@ class Spec:
         if self.horizon is not None:
             checks.positive("horizon", self.horizon)
         for name in ("r_dim", "z_dim", "l_dim", "h_dim"):
-            checks.positive(name, getattr(self, name), integer=True)
-        checks.positive("components", self.components or 1, integer=True)
-        checks.require(self.channels is None or self.channels > 0, f"`channels` is {self.channels}; expected 1 or more.")
-        checks.require((self.static_dim or 0) >= 0, f"`static_dim` is {self.static_dim}; expected 0 or more.")
+            checks.whole(name, getattr(self, name), 1, WIDEST)
+        checks.whole("components", 1 if self.components is None else self.components, 1, MOST_COMPONENTS)
+        checks.whole("channels", 1 if self.channels is None else self.channels, 1, MOST_CHANNELS)
+        checks.whole("static_dim", 0 if self.static_dim is None else self.static_dim, 0, WIDEST)
         checks.require(
             self.l_dim <= self.z_dim, f"`l_dim` is {self.l_dim} and `z_dim` is {self.z_dim}; l is part of z, so l_dim ≤ z_dim."
         )
@@ -218,6 +222,11 @@ class Spec:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Spec":
-        """The inverse of `to_json`."""
-        solver = dict(fields["solver"])
-        return cls(**{**fields, "solver": SOLVERS[solver.pop("kind")](**solver)})
+        """The inverse of `to_json`; a `ValueError` names the field that is wrong."""
+        solver = fields.get("solver") if isinstance(fields, dict) else None
+        kind = solver.get("kind") if isinstance(solver, dict) else None
+        checks.require(isinstance(kind, str), f"`spec.solver.kind` is {kind!r}; expected one of {', '.join(SOLVERS)}.")
+        checks.choice("spec.solver.kind", kind, tuple(SOLVERS))
+        options = {name: value for name, value in solver.items() if name != "kind"}  # type: ignore[union-attr]
+        made = read_dataclass(SOLVERS[kind], options, "spec.solver")  # type: ignore[index]
+        return read_dataclass(cls, {name: value for name, value in fields.items() if name != "solver"}, "spec", solver=made)

@@ -1,0 +1,224 @@
+"""Storage: files that are there whole or not at all, with one writer at a time, and of which nothing is used unchecked.
+
+Every file that the library keeps (models, streams, checkpoints, tables, records) is written here. A record is one
+safetensors file: arrays, and in its header a card (plain data) and a checksum of both. No pickle anywhere.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import checks
+
+MOST_CARD = 256 * 2**20  # bytes of a card; ten million names of series fit
+DEEPEST = 100  # levels of lists and objects in a card
+LOCK = ".lock"
+UNFINISHED = ".part"
+TYPES = {"bool": "BOOL", "int32": "I32", "int64": "I64", "uint32": "U32", "float32": "F32", "float64": "F64"}
+
+
+def read_file(path: Path, most: int | None = None) -> bytes:
+    """The content of an ordinary file of at most `most` bytes.
+
+    Raises:
+        ValueError: where it is a folder, a pipe or a device, or too long.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe that nobody writes to would block
+    try:
+        status = os.fstat(descriptor)
+        checks.require(stat.S_ISREG(status.st_mode), f"{path} is not an ordinary file. Put back the file that was written there.")
+        checks.require(
+            most is None or status.st_size <= most,
+            f"{path} has {status.st_size:,} bytes; expected {most:,} at most. It is damaged, or was not written by odeprocess.",
+        )
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    except MemoryError:
+        raise ValueError(f"{path} does not fit into memory.") from None
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes `content` beside `path`, makes sure that it is on disk, then moves it into place."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to: on leaving, that file goes to the disk and into place; after an error, nowhere."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{UNFINISHED}{path.suffix}")
+    try:
+        yield temporary
+        _to_disk(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _to_disk(path.parent)
+
+
+def remove_unfinished(folder: Path, pattern: str) -> None:
+    """Removes what killed writers of files called like `pattern` left behind; the caller holds the lock on `folder`."""
+    for path in folder.glob(f".{pattern}.*{UNFINISHED}*"):
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path, *, wait: float = 60.0, busy: str = "") -> Iterator[None]:
+    """Holds a folder, which is made if it is not there, against other processes and threads.
+
+    The lock is the kernel's: it ends with the process that holds it, however that ends.
+
+    Arguments:
+        folder: what is held.
+        wait: seconds to wait for another holder.
+        busy: what to say to do where that was too short.
+
+    Raises:
+        TimeoutError: where another holder kept it for longer.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK, timeout=wait, poll_interval=0.01)
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # another process has removed the folder since
+            try:
+                lock.acquire()
+                break
+            except Timeout:
+                raise TimeoutError(f"Another process is writing to {folder}. {busy or 'Try again when it is done.'}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # who waits for this very file notices that its name is gone, and tries again
+            (folder / LOCK).unlink()
+        lock.release()
+
+
+def parse_card(text: bytes, path: Path) -> Any:
+    """The plain data in JSON, which must be what every reader of JSON agrees on.
+
+    Raises:
+        ValueError: where it is not JSON, is nested too deeply, names a field twice, or holds NaN, half a character or a number
+            beyond float64.
+    """
+    try:
+        card = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
+        _check_depth(card)
+        json.dumps(card, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        why = f": {error}" if isinstance(error, _Unsound) else ""
+        raise ValueError(f"{path} is damaged: its card is not sound JSON{why}. Write it again, or fetch a sound copy.") from None
+    return card
+
+
+def write_record(path: Path, card: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes a record in one step."""
+    replace_file(path, record_bytes(card, arrays))
+
+
+def record_bytes(card: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """A record as bytes."""
+    from safetensors.numpy import save
+
+    text = json.dumps(card, allow_nan=False)
+    return save(dict(arrays), {"card": text, "sha256": digest(text, arrays)})
+
+
+def read_record(path: Path, program: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The card and the arrays of a record that `program` wrote.
+
+    Raises:
+        ValueError: where it is damaged in any way, or not a record of that program.
+    """
+    from safetensors import SafetensorError, deserialize
+
+    again = f"{path} is damaged, or {program} did not write it"
+    content = read_file(path)
+    try:
+        length = min(int.from_bytes(content[:8], "little"), MOST_CARD, len(content))
+        header = json.loads(content[8 : 8 + length])
+        text, expected = (str(header["__metadata__"][name]) for name in ("card", "sha256"))
+        parts = {str(name): _array(part) for name, part in deserialize(content)}
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, MemoryError):
+        raise ValueError(f"{again}. Write it again, or fetch a sound copy.") from None
+    checks.require(
+        digest(text, parts) == expected,
+        f"{again}: its checksum is wrong. Write it again, or fetch a sound copy.",
+    )
+    card = parse_card(text.encode(errors="surrogatepass"), path)
+    checks.require(isinstance(card, dict), f"{again}: its card is a {type(card).__name__}. Write it again.")
+    return card, parts
+
+
+def digest(card: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """A checksum of a card and of arrays: their names, types, shapes and bytes."""
+    found = hashlib.sha256(card.encode(errors="surrogatepass"))
+    for name, array in sorted(arrays.items()):
+        found.update(json.dumps([name, str(array.dtype), array.shape]).encode())
+        found.update(np.ascontiguousarray(array).data if array.size else b"")
+    return found.hexdigest()
+
+
+def _array(part: dict[str, Any]) -> np.ndarray:
+    kind = next((kind for kind, name in TYPES.items() if name == part["dtype"]), None)
+    if kind is None:
+        raise ValueError(f"an array of {part['dtype']}")
+    return np.frombuffer(part["data"], kind).reshape(part["shape"])
+
+
+class _Unsound(ValueError):
+    """A card that some readers of JSON would take otherwise than others."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _Unsound(f"it names {name[:40]!r} twice")
+        found[name] = value
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise _Unsound(f"it holds {text}")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not np.isfinite(value):
+        raise _Unsound(f"it holds {text[:40]}, which is too large")
+    return value
+
+
+def _check_depth(card: Any) -> None:
+    level, depth = [card], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise _Unsound(f"it is nested more than {DEEPEST} levels deep")
+        inner = [list(x.values()) if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list))]
+        level = [x for part in inner for x in part if isinstance(x, (dict, list))]
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot do it for folders
+            raise
+    finally:
+        os.close(descriptor)
