@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import jax
@@ -15,7 +16,8 @@ import numpy as np
 import pytest
 
 import odeprocess as odp
-from odeprocess.checkpoints import Checkpoints, discard
+from odeprocess.checkpoints import Checkpoints, _Damaged, _read, discard
+from odeprocess.storage import write_record
 
 # Small, but with all there is: two seeds, validation that stops the first half early, and a second half.
 SINES = odp.data.sines.sample(16, key=jr.key(0))
@@ -45,7 +47,7 @@ from pathlib import Path
 import numpy as np
 from odeprocess.checkpoints import Checkpoints
 keeper = Checkpoints(Path(sys.argv[1]), {}, 0.0)
-assert keeper.begin(resume=True) is not None
+assert keeper.restored(lambda arrays: "found", otherwise="", resume=True) == "found"
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 with warnings.catch_warnings(record=True) as caught:
     keeper.save(2, lambda: {"x": np.ones(4096)}, finished=False)
@@ -212,6 +214,66 @@ def test_a_damaged_checkpoint_is_left_out_for_the_one_before_it(kind, copied, wh
     assert not newer.exists() and older.exists()
 
 
+def test_any_changed_byte_of_a_checkpoint_is_noticed_or_changes_nothing(copied):
+    _, newer = sorted(copied.iterdir())
+    content, rng, seen = newer.read_bytes(), random.Random(0), Counter()
+    sound = _read(newer)
+    header = 8 + int.from_bytes(content[:8], "little")
+    for place in [*range(0, header, 3), *rng.sample(range(header, len(content)), 100)]:
+        newer.write_bytes(content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :])
+        try:
+            card, arrays = _read(newer)
+        except _Damaged as error:
+            assert str(newer) in str(error) and "damaged" in str(error) and "\n" not in str(error)
+            seen["refused"] += 1
+        else:
+            assert card == sound[0]
+            assert_same(arrays, sound[1])
+            seen["the same"] += 1
+    assert seen["refused"] > 100 and seen["the same"] < 5
+
+
+def test_a_checkpoint_of_other_shapes_is_refused_before_anything_is_built(copied):
+    for path in copied.iterdir():
+        card, arrays = _read(path)
+        write_record(path, card, {**arrays, "history.loss": arrays["history.loss"][:1]})
+    with pytest.raises(
+        ValueError, match=r"checkpoint-0000006.* does not fit this run: `history.mse_one` is \(6, 2\); expected \(1, 2\)"
+    ):
+        odp.fit(**RUN, checkpoint=copied, resume=True)
+
+
+def test_checkpoints_of_an_older_format_are_not_passed_over(tmp_path):
+    (tmp_path / "checkpoint-0000006-0123456789abcdef.safetensors").write_bytes(b"of an older version")
+    for resume in (True, False):
+        with pytest.raises(ValueError, match="holds checkpoints of an older odeprocess"):
+            odp.fit(**RUN, checkpoint=tmp_path, resume=resume)
+    discard(tmp_path)
+    assert not tmp_path.exists()
+
+
+def test_two_runs_never_train_into_one_folder(whole, tmp_path):
+    """A process trains there; this one is refused, whether it is the same run or another, and the first ends as it should."""
+    folder, result = tmp_path / "run", tmp_path / "result.npz"
+    command = [sys.executable, "-c", CHILD.format(tests=str(Path(__file__).parent)), str(folder), str(result)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for _ in range(3):
+            assert child.stdout.readline()
+        child.send_signal(signal.SIGSTOP)
+        for changes in ({}, {"seeds": [0, 2]}):
+            for resume in (True, False):
+                with pytest.raises(ValueError, match=f"Another run is training into {folder}"):
+                    odp.fit(**{**RUN, **changes}, checkpoint=folder, resume=resume)
+        with pytest.raises(ValueError, match="Another run is training into"):
+            discard(folder)
+        child.send_signal(signal.SIGCONT)
+        child.communicate()
+    with np.load(result) as found:
+        assert_same(dict(found), numbers(whole))
+    assert_same(numbers(odp.fit(**RUN, checkpoint=folder, resume=True)), numbers(whole))
+
+
 def test_nothing_but_damaged_checkpoints_is_refused(copied):
     for path in copied.iterdir():
         path.write_bytes(b"")
@@ -225,13 +287,13 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path):
     done = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True)
     assert "after epoch 2 could not be written: [Errno 27]" in done.stdout
     assert files(tmp_path) == before
-    found = Checkpoints(tmp_path, {}, 0.0).begin(resume=True)
-    assert found is not None and found["x"].tolist() == [0, 1, 2]
+    found = Checkpoints(tmp_path, {}, 0.0).restored(lambda arrays: arrays["x"].tolist(), otherwise=[], resume=True)
+    assert found == [0, 1, 2]
 
 
 def test_two_checkpoints_are_kept_and_leavings_of_killed_writes_go(tmp_path):
     keeper = Checkpoints(tmp_path, {}, 0.0)
-    (tmp_path / ".checkpoint-0000001-0123456789abcdef.safetensors.77").write_bytes(b"half")
+    (tmp_path / ".checkpoint-0000001.safetensors.0123456789ab.part.safetensors").write_bytes(b"half")
     for done in range(1, 5):
         keeper.save(done, lambda: {"x": np.zeros(1)}, finished=False)
     assert [name[:18] for name in files(tmp_path)] == ["checkpoint-0000003", "checkpoint-0000004"]

@@ -1,10 +1,11 @@
 """Checkpoints: how far a training run has come, on disk, so that a kill costs seconds and not the run.
 
-A checkpoint is one safetensors file: arrays, and in its header the run that they belong to. It is written beside its
-place and moved there in one step, its name holds its own checksum, and the one before it stays. So a kill or a full
-disk always leaves a sound one, and a damaged one is noticed and passed over. No pickle.
+A checkpoint is one record: arrays, and a card that says which run they belong to. It is written beside its place and
+moved there in one step, and the one before it stays. So a kill or a full disk always leaves a sound one, and a damaged
+one is noticed and passed over. One run at a time holds a folder.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -13,26 +14,29 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors import safe_open
-from safetensors.numpy import save as as_safetensors
 
 from . import checks
-from .folders import replace_file
 from .optimise import FitOptions
+from .plain_data import read_fields
 from .process import Spec
 from .series import Series
+from .storage import locked, read_record, remove_unfinished, write_record
 from .tasks import TaskSampler
 from .version import __version__
 
-FORMAT = 1
+FORMAT = 2  # 2: one checksum of card and arrays
 KEPT = 2  # the newest, and the one before it in case the newest is damaged
-NAME = re.compile(r"checkpoint-(\d+)-([0-9a-f]{16})\.safetensors")
+NAME = re.compile(r"checkpoint-(\d{7,})\.safetensors")
+OLDER_NAME = re.compile(r"checkpoint-\d+-[0-9a-f]{16}\.safetensors")  # of format 1
+T = TypeVar("T")
+FIELDS = {"format": int, "done": int, "finished": bool, "run": dict[str, Any], "machine": dict[str, Any]}
 
 
 def description(
@@ -81,34 +85,61 @@ class Checkpoints:
         )
         self._last = time.monotonic()
 
-    def begin(self, *, resume: bool) -> dict[str, np.ndarray] | None:
-        """The arrays to go on from, or `None` to begin at the beginning.
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds the folder against other runs; it goes in the end if nothing is in it.
+
+        Raises:
+            ValueError: where another run holds it.
+        """
+        try:
+            with _holding(self.folder):
+                yield
+        finally:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+
+    def restored(self, rebuild: Callable[[dict[str, np.ndarray]], T], *, otherwise: T, resume: bool) -> T:
+        """What `rebuild` makes of the newest sound checkpoint's arrays, or `otherwise` to begin at the beginning.
 
         Raises:
             ValueError: where there is an unfinished run and `resume` is false; where the run is another one; where every
                 checkpoint is damaged.
         """
+        older = [path.name for path in self.folder.glob("checkpoint-*") if OLDER_NAME.fullmatch(path.name)]
+        checks.require(
+            not older,
+            f"{self.folder} holds checkpoints of an older odeprocess, such as {''.join(older[:1])}. Go on with that version; to "
+            "begin anew remove the folder, or name another one.",
+        )
         files = _files(self.folder)
-        sound = [path for path in files if _is_sound(path)]
-        card, arrays = _read(sound[0]) if sound else ({"finished": True}, None)
+        path, card, arrays, damaged = _newest_sound(files)
         if not resume:
             checks.require(
-                card["finished"],
+                path is None or card["finished"],
                 f"{self.folder} holds a run that was stopped after {card.get('done')} epoch(s). Go on with resume=True; to begin "
                 "anew remove the folder, or name another one.",
             )
-            discard(self.folder)
-        elif files:
+            _remove(self.folder)
+            return otherwise
+        if path is None:
             checks.require(
-                bool(sound),
+                not files,
                 f"Every checkpoint in {self.folder} is damaged. Remove the folder to begin anew, or fetch a sound copy.",
             )
-            self._check_run(card)
-            for path in set(files) - set(sound):
-                warnings.warn(f"{path} is damaged: its checksum is not the one in its name. It is left out.", stacklevel=3)
-                path.unlink()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return arrays if resume else None
+            return otherwise
+        self._check_run(card)
+        for broken, why in damaged.items():
+            warnings.warn(f"{why} It is left out.", stacklevel=3)
+            broken.unlink(missing_ok=True)
+        try:
+            return rebuild(arrays)
+        except ValueError as error:
+            raise ValueError(f"{path} does not fit this run: {error} Remove the folder to begin anew.") from None
+
+    def remove(self) -> None:
+        """Removes the checkpoints: of a run that would break down again."""
+        _remove(self.folder)
 
     def save(self, done: int, arrays: Callable[[], dict[str, np.ndarray]], *, finished: bool) -> None:
         """Saves what `arrays` gives if it is time to; `done` counts epochs. A run that is `finished` is always saved.
@@ -118,12 +149,12 @@ class Checkpoints:
         if not finished and time.monotonic() - self._last < self.every:
             return
         card = {"format": FORMAT, "done": done, "finished": finished, "run": self.run, "machine": machine()}
-        content = as_safetensors(arrays(), {"program": "odeprocess", "card": json.dumps(card)})
-        path = self.folder / f"checkpoint-{done:07d}-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
         try:
-            replace_file(path, content)
-            for old in [*_files(self.folder)[KEPT:], *_unfinished_writes(self.folder)]:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_record(self.folder / _name(done), card, arrays())
+            for old in _files(self.folder)[KEPT:]:
                 old.unlink(missing_ok=True)
+            remove_unfinished(self.folder, "checkpoint-*")
         except OSError as error:
             warnings.warn(
                 f"The checkpoint after epoch {done} could not be written: {error}. The one before it stays; training goes on.",
@@ -148,12 +179,17 @@ class Checkpoints:
 
 
 def discard(folder: str | Path) -> None:
-    """Removes all checkpoints from a folder, and the folder if it is then empty."""
+    """Removes all checkpoints from a folder, and the folder if it is then empty.
+
+    Raises:
+        ValueError: where a run holds the folder.
+    """
     folder = Path(folder)
-    for path in [*_files(folder), *_unfinished_writes(folder)]:
-        path.unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    if folder.is_dir():
+        with _holding(folder):
+            _remove(folder)
+        with contextlib.suppress(OSError):  # other files stay, and so does their folder
+            folder.rmdir()
 
 
 def machine() -> dict[str, Any]:
@@ -162,30 +198,75 @@ def machine() -> dict[str, Any]:
     return {"odeprocess": __version__, "jax": jax.__version__, "device": jax.devices()[0].device_kind, "threads": threads}
 
 
+class _Damaged(ValueError):
+    """A checkpoint that is not what was written."""
+
+
+@contextmanager
+def _holding(folder: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder, wait=0.0))
+        except TimeoutError:
+            raise ValueError(
+                f"Another run is training into {folder}. Wait until it ends, or name another folder with `checkpoint`."
+            ) from None
+        yield
+
+
+def _remove(folder: Path) -> None:
+    """Removes all checkpoints; the caller holds the folder."""
+    for path in folder.glob("checkpoint-*"):
+        if NAME.fullmatch(path.name) or OLDER_NAME.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    remove_unfinished(folder, "checkpoint-*")
+
+
 def _files(folder: Path) -> list[Path]:
     """The checkpoints of a folder, the newest first."""
-    return sorted((path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name)), reverse=True)
+    found = [path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(NAME.fullmatch(path.name)[1]), reverse=True)  # type: ignore[index]
 
 
-def _unfinished_writes(folder: Path) -> Iterator[Path]:
-    """What killed writes left behind."""
-    return folder.glob(".checkpoint-*.safetensors.*")
-
-
-def _is_sound(path: Path) -> bool:
-    return hashlib.sha256(path.read_bytes()).hexdigest().startswith(path.stem.rpartition("-")[2])
+def _newest_sound(files: list[Path]) -> tuple[Path | None, dict[str, Any], dict[str, np.ndarray], dict[Path, str]]:
+    """The first of these files that is not damaged, what it holds, and why those before it are damaged."""
+    damaged: dict[Path, str] = {}
+    for path in files:
+        try:
+            return path, *_read(path), damaged
+        except _Damaged as error:
+            damaged[path] = str(error)
+    return None, {}, {}, damaged
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the run was, and the arrays."""
-    with safe_open(path, "numpy") as file:
-        card = json.loads(file.metadata()["card"])
-        checks.require(
-            card["format"] <= FORMAT,
-            f"{path} was written by odeprocess {card['machine']['odeprocess']}, which is newer than this one ({__version__}). "
-            "Go on with that, or remove the folder to begin anew.",
+    """What the run was, and the arrays.
+
+    Raises:
+        _Damaged: where it is not what was written.
+        ValueError: where a newer version of this library wrote it.
+    """
+    try:
+        card, arrays = read_record(path, "`fit`")
+    except (ValueError, OSError) as error:
+        raise _Damaged(str(error)) from None
+    made = card.get("format")
+    if type(made) is int and made > FORMAT:
+        raise ValueError(
+            f"{path} was written by an odeprocess newer than this one ({__version__}). Go on with that, or remove the folder to "
+            "begin anew."
         )
-        return card, {name: file.get_tensor(name) for name in file.keys()}
+    try:
+        read_fields(FIELDS, card, "card", needed=tuple(FIELDS))
+        checks.require(made == FORMAT, f"`card.format` is {made}; expected {FORMAT}.")
+        checks.require(path.name == _name(card["done"]), f"`card.done` is {card['done']}, which its name denies.")
+    except ValueError as error:
+        raise _Damaged(f"{path} is damaged: {error}") from None
+    return card, arrays
+
+
+def _name(done: int) -> str:
+    return f"checkpoint-{done:07d}.safetensors"
 
 
 def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:

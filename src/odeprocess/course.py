@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from . import checks
 from .epoch import Report, TrainState
 from .folders import filled, named
 from .polish import PolishState
@@ -88,14 +89,29 @@ class Course:
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], states: Any, polished: Any) -> "Course":
-        """The course that `arrays` were of; `states` and `polished` give the shapes."""
+        """The course that `arrays` were of; `states` and `polished` give the shapes, which a `ValueError` says are others."""
         parts: dict[str, dict[str, np.ndarray]] = {"states": {}, "polished": {}, "history": {}}
         for name, array in arrays.items():
             part, _, rest = name.partition(".")
+            checks.require(part in parts, f"It holds an array `{name[:60]}`, which no run has.")
             parts[part][rest] = array
-        again = "The checkpoint is of another version of odeprocess. Remove its folder to begin anew."
+        again = "It is of another version of odeprocess."
+        _check_history(parts["history"], states.skipped.shape)
         return cls(
             filled(states, parts["states"], again),
             filled(polished(), parts["polished"], again) if parts["polished"] else None,
             {name: list(rows) for name, rows in parts["history"].items()},
         )
+
+
+def _check_history(rows: dict[str, np.ndarray], seeds: tuple[int, ...]) -> None:
+    """Raises unless these are the rows of a `History`: a row an epoch, of each half or of both."""
+    first, second = (len(rows[name]) if name in rows and rows[name].ndim else 0 for name in ("loss", "polish"))
+    epochs = {"polish": second, "seconds": first + second}
+    for field in dataclasses.fields(History):
+        shape = (epochs.get(field.name, first), *(() if field.name == "seconds" else seeds))
+        found = rows.get(field.name)
+        good = found is not None and found.shape == shape and found.dtype.kind == "f"
+        checks.require(good, f"`history.{field.name}` is {'missing' if found is None else found.shape}; expected {shape}.")
+    unknown = sorted(set(rows) - {field.name for field in dataclasses.fields(History)})
+    checks.require(not unknown, f"`history` has the unknown field(s) {', '.join(unknown)[:60]}.")

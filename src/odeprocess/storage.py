@@ -26,8 +26,8 @@ UNFINISHED = ".part"
 TYPES = {"bool": "BOOL", "int32": "I32", "int64": "I64", "uint32": "U32", "float32": "F32", "float64": "F64"}
 
 
-def read_file(path: Path, most: int | None = None) -> bytes:
-    """The content of an ordinary file of at most `most` bytes.
+def read_file(path: Path, most: int | None = None, *, first: int | None = None) -> bytes:
+    """The content of an ordinary file of at most `most` bytes, or the `first` ones of it.
 
     Raises:
         ValueError: where it is a folder, a pipe or a device, or too long.
@@ -35,13 +35,14 @@ def read_file(path: Path, most: int | None = None) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe that nobody writes to would block
     try:
         status = os.fstat(descriptor)
-        checks.require(stat.S_ISREG(status.st_mode), f"{path} is not an ordinary file. Put back the file that was written there.")
-        checks.require(
-            most is None or status.st_size <= most,
-            f"{path} has {status.st_size:,} bytes; expected {most:,} at most. It is damaged, or was not written by odeprocess.",
-        )
+        ordinary = stat.S_ISREG(status.st_mode)
+        checks.require(ordinary, f"{path} is not an ordinary file. Put back the file that was written there.")
+        if most is not None and status.st_size > most:
+            raise ValueError(
+                f"{path} has {status.st_size:,} bytes; expected {most:,} at most. It is damaged, or not odeprocess's."
+            )
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
+            return file.read() if first is None else file.read(first)
     except MemoryError:
         raise ValueError(f"{path} does not fit into memory.") from None
     finally:
@@ -146,13 +147,11 @@ def read_record(path: Path, program: str) -> tuple[dict[str, Any], dict[str, np.
     from safetensors import SafetensorError, deserialize
 
     again = f"{path} is damaged, or {program} did not write it"
-    content = read_file(path)
     try:
-        length = min(int.from_bytes(content[:8], "little"), MOST_CARD, len(content))
-        header = json.loads(content[8 : 8 + length])
+        header, length = _header(path)
         text, expected = (str(header["__metadata__"][name]) for name in ("card", "sha256"))
-        parts = {str(name): _array(part) for name, part in deserialize(content)}
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, MemoryError):
+        parts = {str(name): _array(part) for name, part in deserialize(read_file(path, length))}
+    except (SafetensorError, KeyError, TypeError, RecursionError, MemoryError, _Unsound):
         raise ValueError(f"{again}. Write it again, or fetch a sound copy.") from None
     checks.require(
         digest(text, parts) == expected,
@@ -161,6 +160,21 @@ def read_record(path: Path, program: str) -> tuple[dict[str, Any], dict[str, np.
     card = parse_card(text.encode(errors="surrogatepass"), path)
     checks.require(isinstance(card, dict), f"{again}: its card is a {type(card).__name__}. Write it again.")
     return card, parts
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    """The header of a file of safetensors, and how many bytes it says that the whole file has: few are read to know that."""
+    start = read_file(path, first=8)
+    size = int.from_bytes(start, "little")
+    if len(start) < 8 or size > MOST_CARD:
+        raise _Unsound("its header is too long, or missing")
+    text = read_file(path, first=8 + size)[8:]
+    try:
+        header = json.loads(text)
+        ends = [part["data_offsets"][1] for name, part in header.items() if name != "__metadata__"]
+        return header, 8 + size + max(ends, default=0)
+    except (ValueError, AttributeError, IndexError):
+        raise _Unsound("its header is not JSON") from None
 
 
 def digest(card: str, arrays: Mapping[str, np.ndarray]) -> str:
@@ -175,7 +189,7 @@ def digest(card: str, arrays: Mapping[str, np.ndarray]) -> str:
 def _array(part: dict[str, Any]) -> np.ndarray:
     kind = next((kind for kind, name in TYPES.items() if name == part["dtype"]), None)
     if kind is None:
-        raise ValueError(f"an array of {part['dtype']}")
+        raise _Unsound(f"it holds an array of {part['dtype']}")
     return np.frombuffer(part["data"], kind).reshape(part["shape"])
 
 

@@ -15,7 +15,7 @@ from .storage import digest, read_record, write_record
 from .version import __version__
 
 FORMAT = 2  # 2: one checksum of card and arrays
-KINDS = {"fry": 2, "rbg": 4, "urbg": 4}  # of random keys, and how many numbers each has
+KINDS = {"threefry2x32": 2, "rbg": 4, "unsafe_rbg": 4}  # of random keys, and how many numbers each has
 FIELDS = {"format": int, "version": str, "model": str, "ids": list[Any], "draws": int, "keep": bool, "key": str}
 
 

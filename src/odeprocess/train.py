@@ -4,6 +4,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import jax.random as jr
 import numpy as np
 
 from . import checks
-from .checkpoints import Checkpoints, description, discard
+from .checkpoints import Checkpoints, description
 from .course import Course
 from .epoch import Plan, TrainState, run_epoch, start
 from .optimise import FitOptions
@@ -73,7 +74,8 @@ def fit(
         A `Fit`: `fit(...).model` is the model.
 
     Raises:
-        ValueError: where the series or options do not fit together, or the checkpoint is of another run.
+        ValueError: where the series or options do not fit together, the checkpoint is of another run, or another run is
+            training into its folder.
         TrainingError: where every seed broke down.
 
     Examples:
@@ -111,22 +113,28 @@ def fit(
         held_out = None if validation is None else scaling.apply(validation)
         run = description(spec, sampler, options, seed_array, scaled, held_out)
         keeper = Checkpoints(Path(checkpoint), run, checkpoint_every)
-        found = keeper.begin(resume=resume)
-        if found is not None:
-            course = Course.restored(found, course.states, lambda: jax.eval_shape(lambda p: begin(plan, p, data), processes))
 
     validated = tasks is not None and options.keep == "best"
-    total, done = options.epochs + options.polish_epochs, course.epochs + course.polish_epochs
-    with progress_bar(total, "training", show=progress, done=done) as advance:
-        try:
-            for note, finished in _epochs(course, plan, options, keys, data, tasks, validated=validated, began=began):
-                if keeper is not None:
-                    keeper.save(course.epochs + course.polish_epochs, course.arrays, finished=finished)
-                advance(note)
-        except TrainingError:
-            if keeper is not None:  # it would break down again
-                discard(keeper.folder)
-            raise
+    with nullcontext() if keeper is None else keeper.held():
+        if keeper is not None:
+            course = keeper.restored(
+                lambda arrays: Course.restored(
+                    arrays, course.states, lambda: jax.eval_shape(lambda p: begin(plan, p, data), processes)
+                ),
+                otherwise=course,
+                resume=resume,
+            )
+        total, done = options.epochs + options.polish_epochs, course.epochs + course.polish_epochs
+        with progress_bar(total, "training", show=progress, done=done) as advance:
+            try:
+                for note, finished in _epochs(course, plan, options, keys, data, tasks, validated=validated, began=began):
+                    if keeper is not None:
+                        keeper.save(course.epochs + course.polish_epochs, course.arrays, finished=finished)
+                    advance(note)
+            except TrainingError:
+                if keeper is not None:  # it would break down again
+                    keeper.remove()
+                raise
     if course.polished is not None:
         course.polished = divided(course.polished, data)
     return outcome(course, spec, scaling, seed_array, max_bad_steps=options.max_bad_steps, validated=validated)
