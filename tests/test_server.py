@@ -236,5 +236,6 @@ def test_the_server_is_as_its_openapi_document_says(client, tmp_path):
     """All checks of schemathesis; benchmarks/live.py gives it more examples."""
     url, program = str(client.base_url.join(f"{API}/openapi.json")), Path(sys.executable).with_name("schemathesis")
     options = ["--checks", "all", "--max-examples", "8", "--exclude-path-regex", "events$", "--phases", "coverage,fuzzing"]
+    options += ["--seed", "0", "--generation-deterministic"]
     done = subprocess.run([program, "run", url, *options], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-3000:]

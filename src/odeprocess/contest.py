@@ -159,11 +159,17 @@ def may_win(heat: np.ndarray, best: np.ndarray) -> bool:
 def simplest(errors: Sequence[np.ndarray]) -> int:
     """Which of several models, the simplest first, to keep, by their errors on the same series.
 
-    The first that is not worse than the best by more than a standard error of the difference.
+    The first that is not worse than the best by more than a standard error of the difference, and better than all simpler ones:
+    where errors scatter, the standard error alone would prefer one that is neither simpler than another nor better.
     """
-    best = min(errors, key=lambda e: e.mean())
-    apart = [each - best for each in errors]
-    return next(i for i, off in enumerate(apart) if off.mean() <= off.std() / len(off) ** 0.5)
+    means = [float(each.mean()) for each in errors]
+    best = errors[int(np.argmin(means))]
+
+    def as_good(each: np.ndarray) -> bool:
+        off = each - best
+        return bool(off.mean() <= off.std() / len(off) ** 0.5)
+
+    return next(i for i, each in enumerate(errors) if as_good(each) and means[i] < min(means[:i], default=np.inf))
 
 
 def _simplest(entries: Sequence[Entry]) -> Entry:
