@@ -179,13 +179,16 @@ class Checkpoints:
 
 
 def discard(folder: str | Path) -> None:
-    """Removes all checkpoints from a folder, and the folder if it is then empty.
+    """Removes all checkpoints from a folder and the folders in it, and each of them that is then empty.
 
     Raises:
-        ValueError: where a run holds the folder.
+        ValueError: where a run holds one of them.
     """
     folder = Path(folder)
     if folder.is_dir():
+        for inner in folder.iterdir():
+            if inner.is_dir() and not inner.is_symlink():
+                discard(inner)
         with _holding(folder):
             _remove(folder)
         with contextlib.suppress(OSError):  # other files stay, and so does their folder

@@ -34,7 +34,7 @@ def choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
 def positive(name: str, value: Any, *, integer: bool = False) -> None:
     """Raises unless `value` is a finite number above zero (a whole one if `integer`)."""
     kind, types = ("a whole number", (int, np.integer)) if integer else ("a number", (int, float, np.number))
-    good = isinstance(value, types) and not isinstance(value, bool) and np.isfinite(value) and value > 0
+    good = isinstance(value, types) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
     require(bool(good), f"`{name}` is {value!r}; expected {kind} above 0.")
 
 

@@ -25,7 +25,7 @@ from .calibration import Calibration
 from .plain_data import read_fields
 from .process import Process, Spec
 from .scaling import Scaling
-from .storage import locked, parse_card, read_file, remove_unfinished, replace_file
+from .storage import locked, parse_card, read_file, remove_unfinished, replace_file, version_of
 from .version import __version__
 
 FORMAT = 3  # 2: priors are mixtures, in coordinates in which their one normal distribution is standard; 3: `Spec.path`
@@ -169,9 +169,7 @@ def _card(folder: Path) -> dict[str, Any]:
         made > FORMAT or card.get("sha256") == card_digest(card),
         f"{path} is damaged or was edited: its checksum is wrong. {AGAIN}",
     )
-    written = (
-        f"{folder} was written by odeprocess {str(card.get('version'))[:20]} in format {str(made)[:20]}; this is {__version__}"
-    )
+    written = f"{folder} was written by odeprocess {version_of(card)} in format {str(made)[:20]}; this is {__version__}"
     checks.require(
         made >= FORMAT, f"{written}, which reads format {FORMAT} alone. Train the model anew, or use the version that wrote it."
     )

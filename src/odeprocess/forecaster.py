@@ -3,28 +3,31 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from . import checks
+from .folders import damaged
 from .model import Model
+from .plain_data import read_fields
 from .posterior import Of, Posterior
 from .progress import progress_bar
+from .storage import replacing
 from .tables import evaluating
 from .tables.answers import draws as drawn, observations, predictions
 from .tables.asking import Asker, asked_times
 from .tables.choosing import choose
 from .tables.columns import resolve
 from .tables.estimator import AbstractEstimator
-from .tables.layout import Layout
+from .tables.layout import FORECASTER, Layout
 from .tables.long import Long
 from .tables.reading import native, read
 from .tables.training import train
 
 QUANTILES = (0.05, 0.5, 0.95)
 OPTIONS = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out", "patience")  # for `choose`
-CARD = "forecaster"  # where `Model.info` keeps what a forecaster knows beyond its model
+FIELDS = {"params": dict[str, Any], "layout": dict[str, Any], "choices": dict[str, Any], "notes": list[str]}  # in a folder
 
 
 class Forecaster(AbstractEstimator):
@@ -211,7 +214,8 @@ class Forecaster(AbstractEstimator):
         columns = self.layout_.columns
         figure = plot_table(found, observations(self.layout_, part), columns.series, columns.time, columns.values)
         if path is not None:
-            figure.savefig(path, dpi=150)
+            with replacing(Path(path)) as temporary:
+                figure.savefig(temporary, dpi=150, format=Path(path).suffix[1:] or "png")
         return figure
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -234,17 +238,21 @@ class Forecaster(AbstractEstimator):
         self._check_fitted()
         learned = {"layout": self.layout_.to_json(), "choices": self.choices_, "notes": self.notes_}
         card = {"params": self.get_params(), **learned}
-        dataclasses.replace(self.model_, info={**self.model_.info, CARD: card}).save(folder)
+        dataclasses.replace(self.model_, info={**self.model_.info, FORECASTER: card}).save(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Forecaster":
         """Reads what `save` wrote; its predictions are the same bit by bit."""
         model = Model.load(folder)
-        if CARD not in model.info:
+        if FORECASTER not in model.info:
             raise ValueError(f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load.")
-        card = model.info[CARD]
-        forecaster = cls(**card["params"])
-        forecaster.model_ = dataclasses.replace(model, info={k: v for k, v in model.info.items() if k != CARD})
-        forecaster.layout_ = Layout.from_json(card["layout"])
-        forecaster.choices_, forecaster.notes_ = card["choices"], card["notes"]
+        with damaged(folder):
+            card = read_fields(FIELDS, model.info[FORECASTER], f"info.{FORECASTER}", needed=tuple(FIELDS))
+            hints = {name: hint for name, hint in get_type_hints(cls.__init__).items() if name != "return"}
+            forecaster = cls(**read_fields(hints, card["params"], f"info.{FORECASTER}.params"))
+            checks.whole("draws", forecaster.draws, 1, checks.MOST_DRAWS)
+            layout = Layout.kept_with(model)
+        assert layout is not None  # there is a forecaster
+        forecaster.model_ = dataclasses.replace(model, info={k: v for k, v in model.info.items() if k != FORECASTER})
+        forecaster.layout_, forecaster.choices_, forecaster.notes_ = layout, card["choices"], card["notes"]
         return forecaster

@@ -45,7 +45,7 @@ class Scaling:
     def __post_init__(self):
         checks.choice("origin", self.origin, ("absolute", "first"))
         for name in ("t_scale", "y_scale", "static_scale"):
-            value = np.asarray(getattr(self, name))
+            value = np.asarray(getattr(self, name), np.float64)
             checks.require(
                 bool(((value > 0) & np.isfinite(value)).all()),
                 f"`{name}` is {value}; expected finite numbers above 0. Values as large as 1e150 must be rescaled by hand.",

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
@@ -191,6 +192,12 @@ def _array(part: dict[str, Any]) -> np.ndarray:
     if kind is None:
         raise _Unsound(f"it holds an array of {part['dtype']}")
     return np.frombuffer(part["data"], kind).reshape(part["shape"])
+
+
+def version_of(card: Mapping[str, Any]) -> str:
+    """The version of the library that wrote a card, for messages: a stranger may have written anything there."""
+    found = card.get("version")
+    return found if isinstance(found, str) and re.fullmatch(r"[\w.+-]{1,30}", found) else "(of no known version)"
 
 
 class _Unsound(ValueError):

@@ -11,7 +11,7 @@ from .folders import named
 from .model import Model
 from .plain_data import read_fields
 from .roster import LONGEST_NAME
-from .storage import digest, read_record, write_record
+from .storage import digest, read_record, version_of, write_record
 from .version import __version__
 
 FORMAT = 2  # 2: one checksum of card and arrays
@@ -34,10 +34,10 @@ def read(path: str | Path, model: Model) -> tuple[dict[str, Any], dict[str, np.n
         card, arrays = read_record(path, "`Stream.save`")
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(f"No stream at {path}. Expected a file that `Stream.save` wrote.") from None
-    made, version = card.get("format"), str(card.get("version"))[:20]
+    made = card.get("format")
     checks.require(
         type(made) is not int or made <= FORMAT,
-        f"{path} was written by odeprocess {version}; this is {__version__}, which is older.",
+        f"{path} was written by odeprocess {version_of(card)}; this is {__version__}, which is older.",
     )
     try:
         read_fields(FIELDS, card, "card", needed=tuple(FIELDS))

@@ -1,7 +1,6 @@
 """`fit`, `predict`, `evaluate`, `plot` and `info`: a `Forecaster` from the command line."""
 
 import json
-import shutil
 import time as clock
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -52,6 +51,7 @@ def fit(
                 f"{checkpoint} holds a run that was stopped. Go on with --resume and its options, or remove it to begin anew."
             )
         prepare(device)
+        from ..checkpoints import discard
         from ..forecaster import Forecaster
         from ..train import TrainingError
 
@@ -86,7 +86,7 @@ def fit(
         except TrainingError as error:
             raise ValueError(str(error)) from None
         forecaster.save(out)
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        discard(checkpoint)
         seconds = clock.perf_counter() - began
         if as_json:
             _print_json({"out": str(out), "notes": forecaster.notes_, "choices": forecaster.choices_, "seconds": seconds})

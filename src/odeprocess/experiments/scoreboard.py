@@ -4,6 +4,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..storage import replace_file, replacing
 from .pictures import plt
 from .store import read_json
 
@@ -85,7 +86,7 @@ def write_scoreboard(results: Path, to: Path) -> Path | None:
     (to / "accuracy").mkdir(parents=True, exist_ok=True)
     _picture(scores, to / "accuracy" / "errors.png")
     path = to / "accuracy.md"
-    path.write_text(text, encoding="utf-8")
+    replace_file(path, text.encode())
     return path
 
 
@@ -133,5 +134,6 @@ def _picture(scores: Scores, path: Path) -> None:
     for axis in axes[:, 0]:
         axis.set_ylabel("squared error")
     axes[0, 0].legend(fontsize=7)
-    figure.savefig(path, dpi=80)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=80)
     plt.close(figure)

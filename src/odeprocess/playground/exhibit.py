@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..forecaster import CARD
 from ..model import Model
 from ..tables.covariates import Covariate
 from ..tables.layout import Layout
@@ -71,7 +70,7 @@ class Exhibit:
     def of(cls, name: str, model: Model) -> "Exhibit":
         """From a model that is at hand."""
         notes = model.info.get(NOTES, {})
-        layout = Layout.from_json(model.info[CARD]["layout"]) if CARD in model.info else None
+        layout = Layout.kept_with(model)
         channels = model.spec.channels or 1
         checks.require(
             channels <= MOST_CHANNELS,

@@ -17,6 +17,7 @@ from ..model import Model
 from ..optimise import FitOptions
 from ..process import Grid, variant
 from ..recipes import recipe
+from ..storage import locked
 from ..train import fit
 from .exhibit import NOTES
 
@@ -90,8 +91,10 @@ def train(name: str, root: Path, progress: Progress = lambda part: None) -> Path
         else:
             source, notes = (sines, SINES) if name == "sines" else (lotka_volterra, PREY)
             _pair(source, notes, *PROCESSES[name], made, progress)
-        shutil.rmtree(folder, ignore_errors=True)
-        made.rename(folder)
+        with locked(root):  # another process may have trained it meanwhile: theirs is as good
+            if not ready(name, root):
+                shutil.rmtree(folder, ignore_errors=True)
+                made.rename(folder)
     return folder
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..folders import damaged
 from ..model import Model
 from ..posterior import Posterior
 from ..tables.answers import moments
@@ -13,8 +14,6 @@ from ..tables.covariates import Covariate
 from ..tables.layout import Layout
 from ..tables.transforms import Transform
 from .errors import conflict
-
-CARD = "forecaster"  # where a forecaster's folder keeps its columns
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,8 +37,8 @@ class Hosted:
     @classmethod
     def of(cls, name: str, model: Model) -> "Hosted":
         """A model as it is, or with the columns and transforms of the forecaster that it was saved by."""
-        if CARD in model.info:
-            layout = Layout.from_json(model.info[CARD]["layout"])
+        layout = Layout.kept_with(model)
+        if layout is not None:
             return cls(name, model, layout.columns.values, layout.transforms, layout.covariates)
         channels, static = model.spec.channels or 1, model.spec.static_dim or 0
         names = tuple(f"y{i + 1}" for i in range(channels)) if channels > 1 else ("y",)
@@ -49,7 +48,9 @@ class Hosted:
     def load(cls, folder: str | Path) -> "Hosted":
         """Reads a model folder; the model is called as the folder is."""
         path = Path(folder)
-        return cls.of(path.resolve().name, Model.load(path))
+        model = Model.load(path)
+        with damaged(path):
+            return cls.of(path.resolve().name, model)
 
     @property
     def span(self) -> tuple[float, float]:

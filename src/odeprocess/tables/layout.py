@@ -6,13 +6,18 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..model import Model
+from ..plain_data import read_dataclass, read_value
 from .checking import Places, numbers, sensible_times, sensible_values
-from .clock import Clock
+from .clock import UNITS, Clock
 from .columns import Columns
 from .covariates import Covariate
 from .long import Long, NamesByRow, series_of
 from .reading import Table
 from .transforms import NAMES, Transform, choose
+
+FORECASTER = "forecaster"  # where `Model.info` keeps what a forecaster knows beyond its model
+TIES = ("refuse", "keep")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Layout:
         """From a training table: the layout, its rows, and what was chosen, in sentences."""
         unknown = set(categories) - set(columns.static)
         checks.require(not unknown, f"`categories` names {sorted(unknown)}, which are not among the static columns.")
-        checks.choice("ties", ties, ("refuse", "keep"))
+        checks.choice("ties", ties, TIES)
         covariates = tuple(Covariate.learn(table, name, category=name in categories) for name in columns.static)
         plain = (Transform(),) * len(columns.values)
         long = cls(columns, Clock.of(table, columns.time), plain, covariates, ties).read(table)
@@ -112,16 +117,35 @@ class Layout:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Layout":
-        """The inverse of `to_json`."""
+    def from_json(cls, fields: Any, channels: int, static_dim: int, name: str = "layout") -> "Layout":
+        """The inverse of `to_json`, for a model of so many channels and covariates; messages say `name`.
 
-        def frozen(x: dict[str, Any]) -> dict[str, Any]:
-            return {k: tuple(v) if isinstance(v, list) else v for k, v in x.items()}
+        Raises:
+            ValueError: where a field is missing, unknown, of another type, or does not fit the model or another field.
+        """
+        layout = read_dataclass(cls, fields, name)
+        columns, clock, (first, last) = layout.columns, layout.clock, layout.horizon
+        for field, good in {
+            "columns.values": len(set(columns.values)) == len(columns.values) == channels,
+            "columns.static": columns.static == tuple(each.column for each in layout.covariates),
+            "transforms": len(layout.transforms) == channels and all(each.unit > 0 for each in layout.transforms),
+            "covariates": sum(each.width for each in layout.covariates) == static_dim,
+            "ties": layout.ties in TIES,
+            "horizon": first <= last,
+            "clock.unit": (clock.unit in UNITS) if clock.kind == "date" else clock.unit is None,
+            "clock.zone": clock.zone is None or (clock.kind == "date" and _is_zone(clock.zone)),
+        }.items():
+            checks.require(good, f"`{name}.{field}` does not fit the model or the other fields.")
+        return layout
 
-        transforms = tuple(Transform(**x) for x in fields["transforms"])
-        covariates = tuple(Covariate(**frozen(x)) for x in fields["covariates"])
-        columns, clock = Columns(**frozen(fields["columns"])), Clock(**fields["clock"])
-        return cls(columns, clock, transforms, covariates, fields["ties"], tuple(fields["horizon"]))
+    @classmethod
+    def kept_with(cls, model: Model) -> "Layout | None":
+        """The layout of the forecaster that saved a model, or `None` where none did."""
+        if FORECASTER not in model.info:
+            return None
+        name, spec = f"info.{FORECASTER}", model.spec
+        fields = read_value(dict[str, Any], model.info[FORECASTER], name)
+        return cls.from_json(fields.get("layout"), spec.channels or 0, spec.static_dim or 0, f"{name}.layout")
 
     def _origins(self, table: Table, raw: np.ndarray, first: np.ndarray, codes: np.ndarray, places: Places) -> np.ndarray:
         origin = self.columns.origin
@@ -144,6 +168,16 @@ class Layout:
                 f"the model was fitted on values {least} 0. Fit it with transform='identity' if others can be.",
             )
         return transform.forward(y)
+
+
+def _is_zone(name: str) -> bool:
+    import pyarrow as pa
+
+    try:
+        pa.scalar(0, pa.timestamp("us", tz=name)).as_py()
+    except (ValueError, KeyError, OSError):  # what `zoneinfo` says of a name that it does not know, and of an odd one
+        return False
+    return True
 
 
 def _refuse_ties(codes: np.ndarray, raw: np.ndarray, order: np.ndarray, column: str, places: Places) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import checks
+from ..storage import replacing
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
 MISSING = "Tables need narwhals, pandas and pyarrow: pip install 'odeprocess[table]'."
@@ -92,19 +93,13 @@ def write(path: Path, frame: Any) -> None:
     check_suffix(path)
     arrow = nw.from_native(frame, eager_only=True).to_arrow()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
+    with replacing(path) as temporary:
         if path.suffix == ".parquet":
             pyarrow.parquet.write_table(arrow, temporary)
-        else:
-            options = pyarrow.csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ",", quoting_style="needed")
-            with (
-                pyarrow.CompressedOutputStream(str(temporary), "gzip") if path.suffix == ".gz" else open(temporary, "wb") as file
-            ):
-                pyarrow.csv.write_csv(arrow, file, options)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+            return
+        options = pyarrow.csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ",", quoting_style="needed")
+        with pyarrow.CompressedOutputStream(str(temporary), "gzip") if path.suffix == ".gz" else open(temporary, "wb") as file:
+            pyarrow.csv.write_csv(arrow, file, options)
 
 
 def check_suffix(path: Path) -> None:
