@@ -19,7 +19,7 @@ LONGEST = 120  # seconds that a child may take
 
 
 def pairs_saving(seed: int, count: int, saves: int = 20) -> Counter:
-    """Two processes save different models into one folder while this one loads it, again and again; half the time one is killed."""
+    """Two processes save different models into one folder while this one loads it; every second time one is killed."""
     rng, found = random.Random(seed), Counter()
     with place() as root:
         variants = ("np", "ndp")
