@@ -5,6 +5,7 @@ atomic step. A kill at any moment, or a full disk, leaves the model that was the
 readers need no lock.
 """
 
+import functools
 import hashlib
 import json
 import re
@@ -79,7 +80,7 @@ def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any], di
     while True:
         with damaged(folder):
             spec, scaling, calibrations = _described(card)
-            like = jax.eval_shape(lambda spec=spec: spec.build(key=jr.key(0)))
+            like = built_like(spec, bool(jax.config.jax_enable_x64))
             name, digest = _weights_of(card)
         try:
             weights = read_file(folder / name, sum(8 * leaf.size for leaf in jax.tree.leaves(like)) + LONGEST_HEADER)
@@ -94,6 +95,12 @@ def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any], di
     with damaged(folder, name):
         process = filled(like, _finite_arrays(weights), "The weights do not fit the spec.")
     return process, spec, scaling, card["info"], calibrations
+
+
+@functools.lru_cache(maxsize=32)
+def built_like(spec: Spec, x64: bool) -> Process:
+    """What a spec builds, with shapes in place of arrays. Tracing that takes longer than all else about reading a folder."""
+    return jax.eval_shape(lambda: spec.build(key=jr.key(0)))
 
 
 def _described(card: dict[str, Any]) -> tuple[Spec, Scaling, dict[str, Calibration]]:
@@ -184,7 +191,7 @@ def card_digest(card: dict[str, Any]) -> str:
 
 
 def _check_rebuildable(process: Process, spec: Spec) -> None:
-    like = jax.eval_shape(lambda: spec.build(key=jr.key(0)))
+    like = built_like(spec, bool(jax.config.jax_enable_x64))
     checks.require(
         jax.tree.structure(process) == jax.tree.structure(like),
         "This process is not what its spec builds, so it could not be loaded again: parts that were put in by hand cannot be "
