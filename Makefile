@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test test-all test-fast lint format bench reproduction gallery docs clean help
+.PHONY: demo test test-all test-fast fuzz lint format bench reproduction gallery docs clean help
 
 help:  ## What there is
 	@grep -E "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /\t/" | expand -t 14
@@ -27,6 +27,9 @@ test-all: $(READY)  ## The tests, and those that compile for minutes to rehearse
 
 test-fast: $(READY)  ## The tests that do not take long
 	$(BIN)/python -m pytest -m 'not slow and not long'
+
+fuzz: $(READY)  ## Damaged files, hostile requests, kills, full disks, in large numbers; figures go to results/fuzz.json
+	PYTHONPATH=tests $(BIN)/python -m fuzzing $(FUZZ)
 
 lint: $(READY)  ## Style and types
 	$(BIN)/ruff check .

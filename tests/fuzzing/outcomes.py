@@ -5,15 +5,18 @@ import time
 from collections.abc import Callable
 
 RIGHT, REFUSED, FAILURE = "right", "refused", "failure"
-SLOWEST = 5.0  # seconds that an attempt may take
+LIMIT = 5.0  # seconds that an attempt may take
 LONGEST = 1000  # characters of a message
 INTERNAL = re.compile(
     r"Traceback|np\.\w+\(|Array\(|jaxlib|XlaRuntimeError|object at 0x|KeyError|TypeError|AttributeError|pyarrow\.lib"
 )
 
+slowest = 0.0  # seconds that the slowest attempt of this process took
+
 
 def outcome(attempt: Callable[[], bool], refusals: tuple[type[BaseException], ...] = (ValueError, OSError)) -> str:
     """What came of an attempt that gives whether all is right, and raises one of `refusals` where it refuses."""
+    global slowest
     began = time.perf_counter()
     try:
         found = RIGHT if attempt() else f"{FAILURE}: changed silently"
@@ -22,7 +25,8 @@ def outcome(attempt: Callable[[], bool], refusals: tuple[type[BaseException], ..
     except Exception as error:  # whatever else comes out is the failure that is looked for
         found = f"{FAILURE}: {type(error).__name__}: {str(error)[:160]!r}"
     took = time.perf_counter() - began
-    return found if took < SLOWEST else f"{FAILURE}: took {took:.0f} s, {found}"
+    slowest = max(slowest, took)
+    return found if took < LIMIT else f"{FAILURE}: took {took:.0f} s, {found}"
 
 
 def refusal(message: str) -> str:
