@@ -30,6 +30,7 @@ SIZES = {"r_dim": 6, "z_dim": 6, "l_dim": 2, "h_dim": 8, "solver": SOLVER}
 def served(app):
     """A client of the application, over a real socket."""
     listening = bound("127.0.0.1", 0)
+    listening.listen()  # whoever comes before the server is up waits for it
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     app.state.stopping = lambda: server.should_exit
     thread = threading.Thread(target=server.run, args=([listening],))
