@@ -29,8 +29,8 @@ optimise epoch soap mixture polish prepare course outcome checkpoints train reci
 tables.reading tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime
-server.limits server.errors server.schemas server.hosted server.store server.desk server.worker server.metrics server.guard
-server.bell server.routes server.app server.run server
+server.limits server.errors server.schemas server.hosted server.room server.store server.desk server.worker server.metrics
+server.guard server.bell server.routes server.app server.run server
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.baseline experiments.attentive
 experiments.measure experiments.accuracy

@@ -1,18 +1,11 @@
 """`odeprocess serve`, as a process: killed, it comes back with all it has answered for; asked to stop, it stops."""
 
-import contextlib
-import re
 import signal
-import subprocess
-import sys
 
-import httpx
-import jax.random as jr
 import pytest
 from typer.testing import CliRunner
 
 import odeprocess as odp
-from cases import untrained
 from odeprocess.cli import app
 from odeprocess.server import Hosted, Limits
 from odeprocess.server.desk import Desk
@@ -20,30 +13,9 @@ from odeprocess.server.errors import Refused
 from odeprocess.server.run import bound
 from odeprocess.server.schemas import NewSeries
 from odeprocess.server.store import Entry, Store
+from server_cases import API, lines_folder, serving
 
-API = "/api/v1"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("models") / "lines"
-    untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.lines.sample(4, key=jr.key(0))).save(path)
-    return path
-
-
-@contextlib.contextmanager
-def serving(*arguments):
-    """The process, and a client of it."""
-    command = [sys.executable, "-m", "odeprocess", "serve", *map(str, arguments), "--port", "0", "--no-warm", "--no-playground"]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert child.stderr is not None
-    try:
-        said = next((line for line in child.stderr if "Serving" in line), "")
-        with httpx.Client(base_url=re.search(r"http://\S+:\d+", said)[0], timeout=60.0) as client:  # pyright: ignore
-            yield child, client
-    finally:
-        child.kill()
-        child.communicate()
+folder = pytest.fixture(scope="module")(lines_folder)
 
 
 def test_what_was_answered_is_there_after_a_kill(folder, tmp_path):

@@ -21,8 +21,8 @@ from odeprocess.server import Hosted, Limits, create_app
 from odeprocess.server.run import bound
 from odeprocess.tables.covariates import Covariate
 from odeprocess.tables.transforms import Transform
+from server_cases import API, points, shape
 
-API = "/api/v1"
 SIZES = {"r_dim": 6, "z_dim": 6, "l_dim": 2, "h_dim": 8, "solver": SOLVER}
 
 
@@ -30,6 +30,7 @@ SIZES = {"r_dim": 6, "z_dim": 6, "l_dim": 2, "h_dim": 8, "solver": SOLVER}
 def served(app):
     """A client of the application, over a real socket."""
     listening = bound("127.0.0.1", 0)
+    listening.listen()  # whoever comes before the server is up waits for it
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     app.state.stopping = lambda: server.should_exit
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -64,17 +65,6 @@ def client(sines, doses):
     app = create_app([Hosted.of("sines", sines), doses], limits=limits, warm=False)
     with served(app) as client:
         yield client
-
-
-def shape(answer: httpx.Response) -> dict:
-    """The one shape of everything that is not a success."""
-    body = answer.json()
-    assert list(body) == ["error"] and list(body["error"]) == ["code", "message", "where"], body
-    return body["error"]
-
-
-def points(*pairs):
-    return {"observations": [{"t": t, "y": y if isinstance(y, list) else [y]} for t, y in pairs]}
 
 
 def test_a_series_from_beginning_to_end(client, sines):

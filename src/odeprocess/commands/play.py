@@ -36,6 +36,7 @@ def play(
             raise ImportError("The playground needs more packages: pip install 'odeprocess[play]'.") from None
         app = FastAPI()
         mount(app, _gallery(folders or [], console), path="/")
+        listening.listen()  # whoever reads the address may come before the server is up
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
         console.print(f"The playground is at {address} (stop it with Ctrl-C).")
         _serve(app, listening, address if browser else None)

@@ -90,7 +90,7 @@ async def _sweep(worker: Worker, bell: Bell, idle: float) -> None:
     while True:
         await asyncio.sleep(min(60.0, idle / 4))
         with contextlib.suppress(errors.Refused):
-            for name in await worker.do(lambda desk: desk.expire()):
+            for name in await worker.do(lambda desk: desk.expire(), frees=True):
                 bell.ring(name)
 
 

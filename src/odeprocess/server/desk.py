@@ -4,11 +4,13 @@ A series lives in two places: in the store, as it was said, and in the stream of
 stream comes first, because it knows what can be added; the store last, because what is there counts.
 """
 
+import contextlib
+import hashlib
 import logging
 import secrets
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax.random as jr
 import numpy as np
@@ -20,8 +22,9 @@ from ..stream import Stream
 from .errors import Refused, conflict, unknown
 from .hosted import Hosted
 from .limits import Limits
+from .room import UNREADABLE
 from .schemas import NewObservations, NewSeries, Prediction, Question, SeriesCard, SeriesList, SeriesWhole, Suggested, Wish
-from .store import Entry, Store
+from .store import Entry, Retry, Store
 
 PADDED = (16, 64, 256, 1024)  # times in a question: few numbers, so that few compilations serve all
 
@@ -38,15 +41,35 @@ class Desk:
     def __init__(self, models: dict[str, Hosted], store: Store, limits: Limits, seed: int = 0):
         self.models, self.store, self.limits = models, store, limits
         self._key = jr.key(seed)
-        self.rebuild()
-
-    def rebuild(self) -> None:
-        """Makes the streams anew from the store. Series of models that are not served stay there, unseen."""
         self.entries: dict[str, Entry] = {}
         self._used: dict[str, float] = {}
+        self._changed: set[str] = set()  # series, since the transaction began
+        self._lost: set[str] = set()  # series that the store could not give back
         self.streams = {name: Stream(each.model, key=self._key, draws=Limits.DRAWS) for name, each in self.models.items()}
-        for name in self.models:
+        for name in self.models:  # series of models that are not served stay in the store, unseen
             self._restore([entry for entry in self.store.entries() if entry.model == name])
+
+    @contextlib.contextmanager
+    def transaction(self, frees: bool = False) -> Iterator[None]:
+        """Whatever changes inside is on the disk at the end, or is undone here and there."""
+        self._changed.clear()
+        try:
+            with self.store.transaction(frees):
+                yield
+        except BaseException:
+            for name in self._changed:
+                self._reread(name)
+            raise
+
+    def _reread(self, name: str) -> None:
+        """Makes one series anew from the store."""
+        if name in self.entries:
+            self._drop(name)
+        try:
+            self._restore([entry for entry in self.store.entries(name) if entry.model in self.models])
+        except Exception as error:
+            self._lost.add(name)
+            logging.getLogger("odeprocess.server").error("Series %s could not be read again: %s", name, error)
 
     def _restore(self, entries: list[Entry]) -> None:
         """Opens series of one model that are in the store, all at once, or without those that do not fit the model any more."""
@@ -93,6 +116,7 @@ class Desk:
         if name in self.entries or name in self.store:
             raise conflict("id", f"Series {name!r} is there already.", "body.id")
         t, y = _columns(request)
+        self._changed.add(name)
         entry = Entry(name, model, request.static, request.origin)
         self._begin(entry)
         try:
@@ -108,9 +132,29 @@ class Desk:
         """Adds observations to a series."""
         before = self.card(name).count
         t, y = _columns(request)
+        self._changed.add(name)
         self._observe(name, t, y)
         self.store.add(name, before, t, y)
         return self.card(name)
+
+    def once(self, request: NewSeries | NewObservations, key: str | None, name: str | None = None) -> tuple[SeriesCard, bool]:
+        """Opens a series, or adds to the one that is named, and gives whether that had been done already.
+
+        A request whose key is known is answered as it was the first time, and stores nothing.
+        """
+        digest = hashlib.sha256(request.model_dump_json(exclude_unset=True).encode()).digest()
+        if key is not None:
+            at = self.store.opened(key) if name is None else name
+            known = None if at is None else self.store.retry(at, key)
+            if at is not None and known is not None:
+                if known.digest != digest:
+                    message = "This key came with another body before; a request that is not the same needs a key of its own."
+                    raise conflict("key", message, "header.idempotency-key")
+                return SeriesCard(id=at, model=self._entry(at).model, count=known.count), True
+        card = self.open(request) if isinstance(request, NewSeries) else self.add(name or "", request)
+        if key is not None:
+            self.store.remember(card.id, Retry(key, digest, card.count), opening=name is None)
+        return card, False
 
     def card(self, name: str) -> SeriesCard:
         """A series in short."""
@@ -136,6 +180,7 @@ class Desk:
     def delete(self, name: str) -> None:
         """Deletes a series."""
         self._entry(name)
+        self._changed.add(name)
         self._drop(name)
         self.store.delete(name)
 
@@ -179,6 +224,8 @@ class Desk:
         return len(self.entries), sum(self.streams[entry.model].count(name) for name, entry in self.entries.items())
 
     def _entry(self, name: str) -> Entry:
+        if name in self._lost:
+            raise Refused(503, "damaged", UNREADABLE)
         if name not in self.entries:
             raise unknown("series", name)
         self._used[name] = time.monotonic()

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from ..version import __version__
@@ -33,6 +33,18 @@ HEARTBEAT = 15.0  # seconds between signs of life of an event stream
 LOOK = 0.5  # seconds between looks at whether the server stops
 PREFIX = "/api/v1"
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,64}$",
+        description="Chosen by the client for this request. If it comes again, it is answered as before and stores nothing.",
+    ),
+]
+REPLAYED = "Idempotency-Replayed"
+ONCE: dict[int | str, dict[str, Any]] = {
+    201: {"headers": {REPLAYED: {"description": "`true` if this key had been here before.", "schema": {"type": "string"}}}}
+}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody, "description": what}
     for status, what in {
@@ -43,6 +55,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         413: "The body is too large",
         422: "The request is not as described here",
         429: "Too many requests are waiting",
+        503: "The server cannot answer this now",
+        507: "The disk of the server is full",
     }.items()
 }
 
@@ -83,10 +97,13 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
         """The open series, in the order of their ids."""
         return await worker.do(lambda desk: desk.listed(after, limit))
 
-    @router.post(f"{PREFIX}/series", tags=["series"], status_code=201)
-    async def opened(body: NewSeries) -> SeriesCard:
+    @router.post(f"{PREFIX}/series", tags=["series"], status_code=201, responses=ONCE)
+    async def opened(body: NewSeries, response: Response, key: Key = None) -> SeriesCard:
         """Opens a series, with observations if there are some."""
-        return await worker.do(lambda desk: desk.open(body))
+        card, replayed = await worker.do(lambda desk: desk.once(body, key))
+        if replayed:
+            response.headers[REPLAYED] = "true"
+        return card
 
     @router.get(f"{PREFIX}/series/{{id}}", tags=["series"])
     async def whole(id: Id) -> SeriesWhole:
@@ -96,15 +113,18 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
     @router.delete(f"{PREFIX}/series/{{id}}", tags=["series"], status_code=204)
     async def deleted(id: Id) -> Response:
         """Deletes a series and its observations."""
-        await worker.do(lambda desk: desk.delete(id))
+        await worker.do(lambda desk: desk.delete(id), frees=True)
         bell.ring(id)
         return Response(status_code=204)
 
-    @router.post(f"{PREFIX}/series/{{id}}/observations", tags=["series"], status_code=201)
-    async def added(id: Id, body: NewObservations) -> SeriesCard:
+    @router.post(f"{PREFIX}/series/{{id}}/observations", tags=["series"], status_code=201, responses=ONCE)
+    async def added(id: Id, body: NewObservations, response: Response, key: Key = None) -> SeriesCard:
         """Adds observations, in any order. Once this is answered, they are on the disk."""
-        card = await worker.do(lambda desk: desk.add(id, body))
-        bell.ring(id)
+        card, replayed = await worker.do(lambda desk: desk.once(body, key, id))
+        if replayed:
+            response.headers[REPLAYED] = "true"
+        else:
+            bell.ring(id)
         return card
 
     @router.post(f"{PREFIX}/series/{{id}}/predict", tags=["series"])

@@ -5,6 +5,8 @@ answer goes out after the commit.
 """
 
 import asyncio
+import dataclasses
+import logging
 import queue
 import sqlite3
 import threading
@@ -14,9 +16,20 @@ from typing import Any, TypeVar
 
 from .desk import Desk
 from .errors import Refused
+from .room import Damaged, problem
 
 TOGETHER = 32  # jobs in one transaction
+LOG = logging.getLogger("odeprocess.server")
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Job:
+    """Something to be done, and who waits for it. If it `frees` space, it is done on a full disk, too."""
+
+    act: Callable[[Desk], Any]
+    future: Future
+    frees: bool
 
 
 class Worker:
@@ -24,7 +37,7 @@ class Worker:
 
     def __init__(self, make_desk: Callable[[], Desk], waiting: int):
         self._make_desk, self._waiting = make_desk, waiting
-        self._jobs: queue.SimpleQueue[tuple[Callable[[Desk], Any], Future] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="odeprocess-worker", daemon=True)
         self._ready: Future[None] = Future()
 
@@ -38,14 +51,14 @@ class Worker:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    async def do(self, job: Callable[[Desk], T]) -> T:
-        """What `job` returns, once it is on the disk."""
+    async def do(self, act: Callable[[Desk], T], frees: bool = False) -> T:
+        """What `act` returns, once it is on the disk."""
         if self._jobs.qsize() >= self._waiting:
             raise Refused(429, "busy", "Too many requests are waiting; try again in a moment.")
         if not self._thread.is_alive():
-            raise RuntimeError("The store failed and could not be read again; the server must be started anew.")
+            raise Refused(503, "ended", "The server has ended its work, or is about to; ask it again when it has started anew.")
         future: Future[T] = Future()
-        self._jobs.put((job, future))
+        self._jobs.put(Job(act, future, frees))
         return await asyncio.wrap_future(future)
 
     def _run(self) -> None:
@@ -67,25 +80,38 @@ class Worker:
         desk.store.close()
 
 
-def _work(desk: Desk, jobs: list[tuple[Callable[[Desk], Any], Future]]) -> None:
-    found: list[tuple[Future, Any, Exception | None]] = []
+def _work(desk: Desk, jobs: list[Job]) -> None:
+    jobs = [job for job in jobs if job.future.set_running_or_notify_cancel()]
     try:
-        with desk.store.transaction():
-            for job, future in jobs:
-                if future.set_running_or_notify_cancel():
-                    found.append((future, *_outcome(job, desk)))
-    except Exception as error:  # the disk is full, say: nothing of all this was kept, so nothing of it may be believed
-        found = [(future, None, error) for _, future in jobs if not future.cancelled()]
-        desk.rebuild()
-    finally:
-        for future, value, problem in found:
-            future.set_result(value) if problem is None else future.set_exception(problem)
+        found = _together(desk, jobs)
+    except Exception:  # the disk is full, say: nothing of all this was kept, and what can be done is done job by job
+        desk.store.tidy()
+        found = [_alone(desk, job) for job in jobs]
+    for job, (value, error) in zip(jobs, found, strict=True):
+        job.future.set_result(value) if error is None else job.future.set_exception(error)
 
 
-def _outcome(job: Callable[[Desk], Any], desk: Desk) -> tuple[Any, Exception | None]:
+def _together(desk: Desk, jobs: list[Job], frees: bool = False) -> list[tuple[Any, BaseException | None]]:
+    with desk.transaction(frees):
+        return [_outcome(job, desk) for job in jobs]
+
+
+def _alone(desk: Desk, job: Job) -> tuple[Any, BaseException | None]:
     try:
-        return job(desk), None
+        return _together(desk, [job], job.frees)[0]
+    except Exception as error:
+        told = problem(error)
+        LOG.error("Nothing was stored: %s", " ".join(str(error).split()))
+        return None, told
+
+
+def _outcome(job: Job, desk: Desk) -> tuple[Any, BaseException | None]:
+    try:
+        return job.act(desk), None
     except sqlite3.Error:
         raise
+    except Damaged as error:
+        LOG.error("The store cannot be read: %s", error)
+        return None, problem(error)
     except Exception as error:
         return None, error
