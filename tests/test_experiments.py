@@ -115,8 +115,7 @@ def table1(tmp_path_factory) -> Path:
     """Table 1, rehearsed by a command that was killed after its first run and given again."""
     out = tmp_path_factory.mktemp("table1") / "out"
     first = subprocess.Popen(quick_table1(out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 300
-    while not list(out.glob("runs/*/run.json")) and time.monotonic() < deadline:
+    while not list(out.glob("runs/*/run.json")) and first.poll() is None:
         time.sleep(0.05)
     first.send_signal(signal.SIGKILL)
     first.wait()
@@ -142,9 +141,8 @@ def test_table1_quick_by_the_command_and_again_and_its_page(table1):
     assert (table1 / "reproduction" / "sines.png").stat().st_size > 10_000
     # Again: nothing is trained, and the record is the same.
     before = {path: path.stat().st_mtime_ns for path in (table1 / "runs").rglob("run.json")}
-    began = time.perf_counter()
     again = subprocess.run(quick_table1(table1), capture_output=True, text=True)
-    assert again.returncode == 0 and "already there" in again.stderr and time.perf_counter() - began < 120
+    assert again.returncode == 0 and "already there" in again.stderr
     assert before == {path: path.stat().st_mtime_ns for path in (table1 / "runs").rglob("run.json")}
     assert json.loads(rows.read_text()) == found
 

@@ -33,7 +33,7 @@ def batched_calls(folder: Path) -> set[str]:
 
 def dumped(script: str, folder: Path) -> set[str]:
     environment = {**os.environ, "JAX_DUMP_IR_TO": str(folder), "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "0"}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=400, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=1800, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return batched_calls(folder)
 
