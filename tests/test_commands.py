@@ -54,14 +54,15 @@ def test_predict_prints_where_no_file_is_named(places):
 
 def test_a_warning_is_one_plain_line(places, tmp_path):
     forecaster = odp.Forecaster.load(places / "model")
-    reach = Reach(np.array([0.0, 8.0]), np.array([[-99.0] * 2, [99.0] * 2]), np.zeros((2, 0)))
+    reach = Reach(np.array([0.0, 8.0]), np.array([[-99.0] * 2, [99.0] * 2]), np.array([[-99.0] * 3, [99.0] * 3]))
     scaling = dataclasses.replace(forecaster.model_.scaling, reach=reach)
     forecaster.model_ = dataclasses.replace(forecaster.model_, scaling=scaling)
     forecaster.save(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         done = CliRunner().invoke(app, ["predict", str(tmp_path), str(places / "new.csv"), "--times", "0,12"])
-    assert done.exit_code == 0 and len(done.stdout.splitlines()) == 21
+    assert done.exit_code == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 21
     assert done.stderr.splitlines()[0].startswith("Warning: 5 series ('a', 'b', 'c', …) are asked about, or observed, at times")
 
 
