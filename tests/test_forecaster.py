@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import odeprocess as odp
 from odeprocess.cli import app
+from odeprocess.prepare import training_size
 from odeprocess.tables.choosing import choose as choose_training
 from odeprocess.tables.columns import Columns, resolve
 from odeprocess.tables.reading import read
@@ -239,7 +240,7 @@ def test_choices_suit_any_number_of_series_and_can_be_overruled(count):
     assert choices.held_out == (0 if count < 40 else min(60, count // 5)) and choices.folds == (
         0 if count in (2, 40, 1000) else min(4, count)
     )
-    assert choices.options.batch_size <= count and len(said) == 4
+    assert choices.options.batch_size <= training_size(count, 6)[0] and len(said) == 4
     told, _ = choose_training(series, epochs=3, batch_size=2, context=(1, 2), held_out=0, sizes={"h_dim": 5})
     assert (told.options.epochs, told.options.polish, told.options.batch_size) == (3, 6, 2)
     assert told.sampler.context == (1, 2) and told.spec.h_dim == 5 and (told.held_out, told.folds) == (0, 0)

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "odeprocess"
 
 # A file imports only from files that stand before it. ARCHITECTURE.md explains the order.
 LAYERS = """
-version checks plain_data storage progress
+version checks plain_data storage progress compilation
 linear series reach scaling distributions
 data.files data.curves data.physics data.images data.characters data
 tasks

@@ -6,7 +6,6 @@ chosen one after the other, each as if those before it had been made.
 """
 
 import dataclasses
-import functools
 from typing import Any, Literal
 
 import jax
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import checks
+from .compilation import compiled
 from .linear import cholesky
 from .posterior import Posterior
 from .series import bucket
@@ -140,7 +140,7 @@ def _log_det(curves: Any, noise: Any) -> Any:
     return jnp.log(jnp.diagonal(factors, axis1=1, axis2=2)).sum(-1)
 
 
-@functools.partial(jax.jit, static_argnums=(5, 6))
+@compiled(static_argnums=(5, 6))
 def _choose(curves: Any, noise: Any, allowed: Any, costs: Any, target: Any, by: By, count: int) -> tuple[Any, Any]:
     """Places and scores `[series, count]`, one series at a time."""
 

@@ -1,12 +1,12 @@
 """The compiled functions under `Posterior`: batches in scaled units, one compilation for each bucket of shapes."""
 
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 
+from .compilation import compiled
 from .distributions import AbstractDistribution, Normal
 from .peaks import STARTS
 from .process import Process, Summary
@@ -18,7 +18,7 @@ Belief = Normal | Ensemble
 SERIES_AT_ONCE = 256  # that a GPU refines together
 
 
-@jax.jit
+@compiled
 def observe(process: Process, summary: Summary, series: Series) -> tuple[Summary, Normal]:
     """Adds the observations of `series` to `summary`; also the belief that follows."""
 
@@ -29,19 +29,19 @@ def observe(process: Process, summary: Summary, series: Series) -> tuple[Summary
     return jax.vmap(one)(summary, series)
 
 
-@jax.jit
+@compiled
 def summaries(process: Process, series: Series) -> Summary:
     """The summary of each series alone."""
     return jax.vmap(process.inference.summarise)(series)
 
 
-@functools.partial(jax.jit, static_argnums=2)
+@compiled(static_argnums=2)
 def draw(belief: Belief, keys: Any, n: int) -> Any:
     """Latent draws `[series, n, z]`; draw i is the same whatever n is."""
     return jax.vmap(lambda q, key: drawn(q, key, n))(belief, keys)
 
 
-@functools.partial(jax.jit, static_argnums=(6, 7, 8))
+@compiled(static_argnums=(6, 7, 8))
 def refine(
     process: Process, belief: Normal, start: Belief, keys: Any, series: Series, misfit: Any, n: int, steps: int, extent: Extent
 ) -> Ensemble:
@@ -56,7 +56,7 @@ def refine(
     return _over_series(one, (belief, start, keys, series))
 
 
-@functools.partial(jax.jit, static_argnums=(4, 5))
+@compiled(static_argnums=(4, 5))
 def modes(process: Process, belief: Normal, keys: Any, series: Series, steps: int, extent: Extent) -> tuple[Any, Any]:
     """The likeliest latents given all observations `series`, `[series, z]`; also how badly they fit, in squared residuals."""
 
@@ -84,7 +84,7 @@ def drawn(q: Belief, key: Any, n: int) -> Any:
     return q.loc[None] + q.scale[None] * noise
 
 
-@functools.partial(jax.jit, static_argnums=3)
+@compiled(static_argnums=3)
 def decode(process: Process, z: Any, t: Any, extent: Extent) -> tuple[AbstractDistribution, Any]:
     """Decodes draws `z [series, n, z]` at `t [series, m]`: a distribution `[series, n, m, channels]` and what was reached."""
     over_draws = jax.vmap(lambda z, t: process.predict(z, t, extent), (0, None))
@@ -100,13 +100,13 @@ def noise_of(belief: Belief, predicted: AbstractDistribution) -> AbstractDistrib
     return Normal(predicted.loc, factor * predicted.scale)
 
 
-@jax.jit
+@compiled
 def noisy(predicted: AbstractDistribution, keys: Any) -> Any:
     """One observation for each decoded number."""
     return jax.vmap(lambda p, key: p.sample(jr.split(key)[1]))(predicted, keys)
 
 
-@jax.jit
+@compiled
 def moments(predicted: AbstractDistribution) -> tuple[Any, Any, Any]:
     """Mean, standard deviation of the function, and that of observations, over the draws."""
     mean = predicted.mean.mean(1)
@@ -114,14 +114,14 @@ def moments(predicted: AbstractDistribution) -> tuple[Any, Any, Any]:
     return mean, jnp.sqrt(spread), jnp.sqrt(spread + (predicted.std**2).mean(1))
 
 
-@jax.jit
+@compiled
 def mixture_log_prob(predicted: AbstractDistribution, y: Any) -> Any:
     """Log density of each value of `y [series, m, channels]` under all draws."""
     each = predicted.log_prob(y[:, None].astype(predicted.mean.dtype))
     return jax.nn.logsumexp(each, 1) - jnp.log(each.shape[1]).astype(each.dtype)
 
 
-@functools.partial(jax.jit, static_argnames="of_function")
+@compiled(static_argnames="of_function")
 def quantiles(predicted: AbstractDistribution, q: Any, *, of_function: bool) -> Any:
     """Quantiles over the draws, `[q, series, m, channels]`."""
     q = q.astype(predicted.mean.dtype)
@@ -131,7 +131,7 @@ def quantiles(predicted: AbstractDistribution, q: Any, *, of_function: bool) -> 
     return jax.lax.map(by_draw.mixture_quantile, q)
 
 
-@functools.partial(jax.jit, static_argnums=(5, 6, 7))
+@compiled(static_argnums=(5, 6, 7))
 def log_density(
     process: Process, belief: Belief, proposal: Belief, keys: Any, series: Series, n: int, extent: Extent, joint: bool
 ) -> tuple[Any, Any]:

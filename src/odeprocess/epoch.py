@@ -5,7 +5,6 @@ time goes, then holds nothing but the gradient step.
 """
 
 import dataclasses
-import functools
 from typing import Any
 
 import equinox as eqx
@@ -16,6 +15,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
+from .compilation import compiled
 from .metrics import Scores, score_all
 from .objectives import OBJECTIVES
 from .optimise import FitOptions
@@ -71,7 +71,7 @@ LEAST_SHOWN = 0.1  # of the horizon, at first, where it grows
 COMPILER = None if jax.config.read("jax_disable_most_optimizations") else {"xla_backend_optimization_level": 2}
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=1, compiler_options=COMPILER)
+@compiled(static_argnums=0, donate_argnums=1, compiler_options=COMPILER)
 def run_epoch(
     plan: Plan,
     states: TrainState,
@@ -126,12 +126,22 @@ def _epoch(plan, state, key, epoch, last, series, validation):
 def _draw(plan, key, series, process, epoch, last):
     order_key, task_key, noise_key = jr.split(key, 3)
     shape = (plan.steps, plan.batch)
-    order = jr.permutation(order_key, len(series))[: plan.steps * plan.batch].reshape(shape)
+    order = shuffled(plan, order_key, series)
     keys = jr.split(task_key, plan.steps)
     shown = _grown(plan, series, epoch, last)
     selections = jax.vmap(lambda index, k: plan.sampler.select(shown[index], key=k))(order, keys)
     noise = jr.normal(noise_key, (*shape, plan.options.samples, process.z_dim), series.t.dtype)
     return order, selections, noise, _kl_weights(plan, epoch, last, noise.dtype)
+
+
+def shuffled(plan: Plan, key: Any, series: Series) -> Int[Array, "steps batch"]:
+    """Which series each step of an epoch takes: all in a random order, those that only pad left out."""
+    order = jr.permutation(key, len(series))
+    if plan.options.bucketed:
+        real = series.observed.any(-1)
+        order = order[jnp.argsort(~real[order], stable=True)]
+        order = order[jnp.arange(len(series)) % real.sum()]
+    return order[: plan.steps * plan.batch].reshape(plan.steps, plan.batch)
 
 
 def _grown(plan, series, epoch, last):

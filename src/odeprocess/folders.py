@@ -80,7 +80,7 @@ def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any], di
     while True:
         with damaged(folder):
             spec, scaling, calibrations = _described(card)
-            like = built_like(spec, bool(jax.config.jax_enable_x64))
+            like = built_like(spec, bool(jax.config.read("jax_enable_x64")))
             name, digest = _weights_of(card)
         try:
             weights = read_file(folder / name, sum(8 * leaf.size for leaf in jax.tree.leaves(like)) + LONGEST_HEADER)
@@ -191,7 +191,7 @@ def card_digest(card: dict[str, Any]) -> str:
 
 
 def _check_rebuildable(process: Process, spec: Spec) -> None:
-    like = built_like(spec, bool(jax.config.jax_enable_x64))
+    like = built_like(spec, bool(jax.config.read("jax_enable_x64")))
     checks.require(
         jax.tree.structure(process) == jax.tree.structure(like),
         "This process is not what its spec builds, so it could not be loaded again: parts that were put in by hand cannot be "

@@ -14,7 +14,7 @@ from .calibration import COUNTS, Calibration, Misses, Places, fitted_misfit
 from .misfit import Misfit
 from .posterior import Posterior
 from .scaling import series_origins
-from .series import Series, pack
+from .series import Series, bucket, filled_up, pack
 
 LEAST_HALF = 0.05  # of an interval, on either side of the mean
 LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter for a solution that was not found
@@ -32,6 +32,7 @@ def misses_on(model: Any, series: Series, seen: Series | None, *, refined: bool,
     more = 0 if seen is None else min(len(seen), max(0, WITH_SEEN - number))
     if seen is not None and more:
         series = _together(series, seen[np.linspace(0, len(seen) - 1, more).astype(int)])
+    shape, series = series.t.shape, _padded(series)
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     horizon = float((t[observed].max() - t[observed].min()) or 1.0)
     bare = Calibration.none(horizon, misfit)
@@ -41,8 +42,8 @@ def misses_on(model: Any, series: Series, seen: Series | None, *, refined: bool,
     all_ = seen is not None and more == len(seen)
     tried = COUNTS[1:] if refined and model.process.mixture is not None and not all_ else COUNTS
     for count in tried[observed.sum(-1).max() > tried]:
-        repeats = 1 if more or count >= MANY else max(1, min(MOST_ASKED // len(series), AGAIN))
-        questions += [(order, count, 1) for order in rng.random((repeats, *t.shape))]
+        repeats = 1 if more or count >= MANY else max(1, min(MOST_ASKED // shape[0], AGAIN))
+        questions += [(_ordered(t, order), count, 1) for order in rng.random((repeats, *shape))]
         questions += [(t, count, repeats)]  # either kind weighs the same
     checks.require(bool(questions), "The series have a single observation each: nothing is left to calibrate on.")
     answers = at_once(lambda asked: ask.misses(series, *asked[:2]), questions)
@@ -58,6 +59,7 @@ def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
     A logarithm of the typical error, in scaled units, for each of both questions and each series with two observations or
     more: so one series that a sharp model gets wrong does not decide about it.
     """
+    shape, series = series.t.shape, _padded(series)
     ask, (t, y), observed = Questions(model, key, 1, refined=True), _values(series), np.asarray(series.observed)
     checks.require(bool((observed.sum(-1) > 1).any()), "The held-out series have one observation each: nothing is left to ask.")
 
@@ -70,7 +72,7 @@ def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
         some = chosen.any((1, 2)) & given.any(1)
         return 0.5 * np.log(squares[some] / chosen[some].sum((1, 2)) + LEAST_ERROR**2)
 
-    return np.concatenate(at_once(errors, [np.random.default_rng(0).random(t.shape), t]))
+    return np.concatenate(at_once(errors, [_ordered(t, np.random.default_rng(0).random(shape)), t]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,12 +89,14 @@ class Questions:
         origin = None
         if self.model.scaling.origin == "first":
             origin = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), "first")
+            origin = np.where(np.isfinite(origin), origin, 0.0)  # of series that only pad
         return self.model.condition(t, y, key=self.key, static=series.static, origin=origin, draws=self.draws)
 
     def misfit(self, series: Series) -> Misfit:
         """How well whole series can be fitted."""
+        count, series = len(series), _padded(series)
         _, costs = self.likeliest(self.posterior(series, *_values(series)), series.t.shape[1])
-        return fitted_misfit(np.asarray(costs, np.float64), np.asarray(series.mask).sum((1, 2)))
+        return fitted_misfit(np.asarray(costs, np.float64)[:count], np.asarray(series.mask).sum((1, 2))[:count])
 
     def likeliest(self, found: Posterior, least: int) -> tuple[Posterior, Any]:
         """A posterior that is its highest peak alone, and how badly that fits."""
@@ -117,7 +121,8 @@ class Questions:
         (t, y), observed = _values(series), np.asarray(series.observed)
         posterior, given = self.after(series, order, count, t.shape[1])
         posterior = posterior.refine() if self.refined else posterior
-        some = np.unique(np.linspace(0, t.shape[1] - 1, min(TIMES, t.shape[1])).astype(int))
+        longest = int(np.flatnonzero(observed.any(0)).max()) + 1
+        some = np.unique(np.linspace(0, longest - 1, min(TIMES, longest)).astype(int))
         places = [x[:, some] for x in Places.of(t, t, given)]
         t, y, chosen = t[:, some], y[:, some], (~given & observed)[:, some]
         (low, high), mean = posterior.interval(t), posterior.mean(t)
@@ -150,6 +155,17 @@ def _together(first: Series, second: Series) -> Series:
     length = max(first.t.shape[1], second.t.shape[1])
     parts = [pack(*_values(each), np.asarray(each.static), length) for each in (first, second)]
     return jax.tree.map(lambda a, b: np.concatenate([a, b]), *parts)
+
+
+def _padded(series: Series) -> Series:
+    """The same questions in one of few sizes, so that those to other series share compiled programs."""
+    return filled_up(series, bucket(len(series), powers=16), bucket(series.t.shape[1], 8))
+
+
+def _ordered(t: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """An order of points, as many as there are `t`."""
+    more = [(0, whole - part) for whole, part in zip(t.shape, order.shape, strict=True)]
+    return np.pad(order, more, constant_values=np.inf)
 
 
 def _values(series: Series) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ BLUR = 0.3  # of the members
 RIDGE = 1e-4  # the least variance, that of the whole being one
 
 
-def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mixture:
+def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int, real: Any = None) -> Mixture:
     """The mixture of `parts` that posteriors of series make together, in the coordinates in which `prior` is standard.
 
     Arguments:
@@ -30,7 +30,9 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mix
         roots: of their precisions, upper triangular, `[series, z, z]`.
         static: the covariates, `[series, k]`.
         parts: how many, with the `prior` itself.
+        real: 1 for each series, and 0 for those that only pad; without it all are real.
     """
+    real = jnp.ones(len(modes), modes.dtype) if real is None else real
     eye = jnp.eye(modes.shape[1], dtype=modes.dtype)
     x = jax.vmap(prior.whiten)(modes, static)
     spread = jax.vmap(lambda root: solve_triangular(prior.chol, solve_triangular(root, eye), lower=True))(roots)
@@ -48,7 +50,7 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mix
         return log_weights[None] + jax.vmap(part, out_axes=1)(means, chols)
 
     def step(mixture, _):
-        belongs = jax.nn.softmax(log_densities(*mixture), 1)
+        belongs = jax.nn.softmax(log_densities(*mixture), 1) * real[:, None]
         counts = belongs.sum(0)
         means = belongs.T @ x / jnp.maximum(counts, 1e-6)[:, None]
         scatter = jax.vmap(lambda share, mean: ((x - mean[None]) * share[:, None]).T @ (x - mean[None]), (1, 0))(belongs, means)
@@ -60,12 +62,12 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int) -> Mix
         share = jnp.maximum(counts, 1.0 / parts)
         return (jnp.log(share / share.sum()), means, chols), None
 
-    means = jnp.concatenate([jnp.zeros_like(x[:1]), _apart(x, parts - 1)])
-    narrow = cholesky(0.1 * eye + covariance.mean(0))
+    means = jnp.concatenate([jnp.zeros_like(x[:1]), _apart(x, parts - 1, real)])
+    narrow = cholesky(0.1 * eye + (real[:, None, None] * covariance).mean(0) * (len(real) / real.sum()))
     chols = jnp.broadcast_to(narrow, (parts, *eye.shape)).at[0].set(eye)
     start = (jnp.full(parts, -math.log(parts), x.dtype), means, chols)
     (log_weights, means, chols), _ = jax.lax.scan(step, start, None, length=STEPS)
-    belongs = jax.nn.softmax(log_densities(log_weights, means, chols), 1).at[:, 0].set(1.0)
+    belongs = jax.nn.softmax(log_densities(log_weights, means, chols), 1).at[:, 0].set(1.0) * real[:, None]
     some = slice(None, None, max(1, len(x) // MOST_CONSIDERED))
     members = jax.lax.map(lambda part: _standing_for(x[some], *part), (means, chols, belongs[some].T))
     slope = jnp.zeros((parts, *prior.slope.shape), x.dtype)
@@ -87,11 +89,11 @@ def _standing_for(x: Any, mean: Any, chol: Any, shares: Any) -> Any:
     return jax.lax.scan(one, jnp.zeros_like(wanted), jnp.arange(MEMBERS, dtype=x.dtype))[1]
 
 
-def _apart(x: Any, count: int) -> Any:
+def _apart(x: Any, count: int, real: Any) -> Any:
     """Points of `x` that lie far from each other: each is drawn by its squared distance to those before."""
 
     def one(nearest, key):
-        chosen = x[jr.categorical(key, jnp.log(nearest + 1e-12))]
+        chosen = x[jr.categorical(key, jnp.log((nearest + 1e-12) * real))]
         return jnp.minimum(nearest, ((x - chosen[None]) ** 2).sum(1)), chosen
 
     return jax.lax.scan(one, jnp.ones_like(x[:, 0]), jr.split(jr.key(0), count))[1]

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import checks, engine, folders, reach
 from .calibration import Calibration, Misses
+from .compilation import compiled
 from .heldout import misses_on
 from .posterior import Posterior
 from .process import AbstractSolver, OdeFlow, Process, Spec, Summary
@@ -174,7 +175,7 @@ class Model:
         return cls(*folders.read(folder))
 
 
-@jax.jit
+@compiled
 def _folded(key: Any, indices: Any) -> Any:
     return jax.vmap(lambda i: jr.fold_in(key, i))(indices)
 

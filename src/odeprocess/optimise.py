@@ -38,6 +38,8 @@ class FitOptions:
         validation_draws: latent draws in an evaluation.
         validation_context_scored: whether the given observations are scored too, as the paper does.
         keep: the `"best"` epoch by the validation series' log density, or the `"last"`: they are then only watched.
+        bucketed: whether the series are padded to one of few numbers of series and points, so that trainings on other numbers
+            share their compiled programs. An epoch then has up to a quarter more steps, in which some series come twice.
         max_bad_steps: steps in a row with a loss or gradient that is not finite after which a seed is given up.
     """
 
@@ -58,6 +60,7 @@ class FitOptions:
     validation_draws: int = 16
     validation_context_scored: bool = False
     keep: Literal["best", "last"] = "best"
+    bucketed: bool = False
     max_bad_steps: int = 50
 
     def __post_init__(self):

@@ -17,7 +17,8 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Float, Int
 
-from .epoch import Plan
+from .compilation import compiled
+from .epoch import Plan, shuffled
 from .linear import cholesky, solve_positive, solve_triangular
 from .mixture import fitted
 from .optimise import cosine
@@ -48,7 +49,7 @@ def optimiser(plan: Plan, total: Any) -> optax.GradientTransformation:
     return soap(cosine(plan.options.learning_rate / 3, total))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@compiled(static_argnums=0)
 def begin(plan: Plan, processes: Process, series: Series) -> PolishState:
     """The state before the first epoch, with the encoder's guesses at the modes."""
 
@@ -70,7 +71,7 @@ def polish_epoch(plan: Plan, states: PolishState, keys: Any, epoch: int, last: i
     return run_polish(plan, states, keys, jnp.asarray(epoch), jnp.asarray(last), series)
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+@compiled(static_argnums=0, donate_argnums=1)
 def run_polish(
     plan: Plan, states: PolishState, keys: Any, epoch: Int[Array, ""], last: Int[Array, ""], series: Series
 ) -> tuple[PolishState, Any]:
@@ -78,25 +79,25 @@ def run_polish(
     return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, last, series))(states, keys)
 
 
-@functools.partial(jax.jit, donate_argnums=0)
+@compiled(donate_argnums=0)
 def _turned(states: PolishState) -> PolishState:
     return dataclasses.replace(states, optimiser=jax.vmap(turned)(states.optimiser))
 
 
-@jax.jit
-def divided(states: PolishState, series: Series) -> PolishState:
+@compiled(static_argnums=0)
+def divided(plan: Plan, states: PolishState, series: Series) -> PolishState:
     """The state after the last epoch: the prior is divided into its parts, where the process has room for some."""
 
     def one(state):
         assert state.process.prior is not None and state.process.mixture is not None
         parts = len(state.process.mixture)
-        found = fitted(state.process.prior, state.modes, state.roots, series.static, parts)
+        found = fitted(state.process.prior, state.modes, state.roots, series.static, parts, _real(plan, series))
         return eqx.tree_at(lambda s: s.process.mixture, state, found)
 
     return jax.vmap(one)(states) if states.process.mixture is not None else states
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+@compiled(static_argnums=0, donate_argnums=1)
 def e_step(plan: Plan, states: PolishState, series: Series, steps: Int[Array, ""]) -> PolishState:
     """Brings posteriors and prior of every seed up to date."""
 
@@ -109,29 +110,39 @@ def e_step(plan: Plan, states: PolishState, series: Series, steps: Int[Array, ""
     def seed(state):
         with jax.default_matmul_precision("highest"):
             modes, roots = jax.lax.map(functools.partial(one, state.process), (state.modes, series), batch_size=CHUNK)
-        process = eqx.tree_at(lambda p: p.prior, state.process, prior_of(modes, roots, series.static))
+        process = eqx.tree_at(lambda p: p.prior, state.process, prior_of(modes, roots, series.static, _real(plan, series)))
         return dataclasses.replace(state, process=process, modes=modes, roots=roots)
 
     return jax.vmap(seed)(states)
 
 
-def prior_of(modes: Any, roots: Any, static: Any) -> Prior:
-    """The normal distribution that the posteriors make together; one more series, a standard one, keeps it from collapse."""
-    count, size = modes.shape
-    inputs = jnp.concatenate([jnp.ones((count, 1), modes.dtype), static], 1)
+def prior_of(modes: Any, roots: Any, static: Any, real: Any = None) -> Prior:
+    """The normal distribution that the posteriors make together; another series, a standard one, keeps it from collapse.
+
+    `real` is 1 for each series, and 0 for those that only pad; without it all are real.
+    """
+    (count, size), inputs = modes.shape, jnp.concatenate([jnp.ones((len(modes), 1), modes.dtype), static], 1)
+    if real is not None:
+        count, inputs, modes = real.sum(), inputs * real[:, None], modes * real[:, None]
     penalty = jnp.diag(jnp.concatenate([jnp.zeros(1), jnp.ones(static.shape[1])]).astype(modes.dtype))
     weights = solve_positive(inputs.T @ inputs + penalty, inputs.T @ modes)
     rest = modes - inputs @ weights
     inverse = jax.vmap(lambda r: solve_triangular(r, jnp.eye(size, dtype=r.dtype)))(roots)
+    inverse = inverse if real is None else inverse * real[:, None, None]
     scatter = rest.T @ rest + jnp.einsum("nij,nkj->ik", inverse, inverse) + 1e-2 * jnp.eye(size, dtype=modes.dtype)
     return Prior(weights[0], weights[1:].T, cholesky(scatter / count))
+
+
+def _real(plan: Plan, series: Series) -> Any:
+    """1 for each series that was observed and 0 for those that only pad, if some may."""
+    return None if not plan.options.bucketed else series.observed.any(-1).astype(series.t.dtype)
 
 
 def _epoch(plan, state, key, epoch, last, series):
     key = jr.fold_in(jr.fold_in(key, 2**31 - 3), epoch)
     order_key, task_key, noise_key = jr.split(key, 3)
     shape = (plan.steps, plan.batch)
-    order = jr.permutation(order_key, len(series))[: plan.steps * plan.batch].reshape(shape)
+    order = shuffled(plan, order_key, series)
     keys = jr.split(task_key, plan.steps)
     noise = jr.normal(noise_key, (*shape, state.process.z_dim), series.t.dtype)
     update = optimiser(plan, last * plan.steps).update

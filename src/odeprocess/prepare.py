@@ -1,21 +1,20 @@
 """What `fit` does before the first step: checks of everything it was given, and the plan of an epoch."""
 
 import dataclasses
-import functools
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.random as jr
 import numpy as np
 
 from . import checks
+from .compilation import compiled
 from .epoch import Plan
 from .optimise import FitOptions
 from .process import AbstractFlow, Spec
 from .scaling import Scaling
-from .series import Series
+from .series import Series, bucket, filled_up
 from .tasks import Task, TaskSampler
 
 
@@ -88,6 +87,14 @@ def warn_of_scattered_series(series: Series, scaling: Scaling) -> None:
         )
 
 
+def training_size(count: int, length: int) -> tuple[int, int]:
+    """The numbers of series and points that trainings are padded to, so that they share compiled programs.
+
+    Series that pad cost their share of the E-step alone, so their steps may be coarse.
+    """
+    return bucket(count, powers=16, parts=2), bucket(length, 8)
+
+
 def planned(
     spec: Spec,
     flow: AbstractFlow,
@@ -112,6 +119,7 @@ def planned(
             f"`evaluate_every` is {options.evaluate_every} but there are {options.epochs} epochs: nothing would be evaluated.",
         )
         held_out = scaling.apply(validation)
+        held_out = filled_up(held_out, *training_size(*held_out.t.shape)) if options.bucketed else held_out
         mask = np.asarray(validation.mask)
         checks.require(
             bool(spec.missing) or bool((mask.any(-1) == mask.all(-1)).all()),
@@ -130,6 +138,6 @@ def planned(
     return Plan(options, sampler, steps, count // steps, extents[0], extents[-1]), tasks
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@compiled(static_argnums=0)
 def _validation_tasks(sampler: TaskSampler, series: Series) -> Task:
     return sampler.draw(series, key=jr.key(0))

@@ -28,10 +28,14 @@ def recipe(series: Series, *, steps: int = 2000, spec: str = "ndp-skip") -> dict
         'ndp-skip'
     """
     checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
+    return recipe_for(len(series), series.t.shape[1], series.channels, steps=steps, spec=spec)
+
+
+def recipe_for(count: int, length: int, channels: int, *, steps: int, spec: str = "ndp-skip") -> dict[str, Any]:
+    """The same for any series of these numbers."""
     checks.positive("steps", steps, integer=True)
-    count, length = series.t.shape
     batch = min(count, BATCH)
-    most = max(1, min(length // 2, SHORT if length * series.channels <= 128 else LONG))
+    most = max(1, min(length // 2, SHORT if length * channels <= 128 else LONG))
     rest = max(1, min(length - most, 28))
     sampler = TaskSampler(context=(0, most), extra=(rest, rest), split="mixed", shared="nothing")
     epochs = max(1, round(steps * batch / count))

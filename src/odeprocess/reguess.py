@@ -1,6 +1,5 @@
 """The encoder learns to guess latents anew, after they have moved and nothing else changes any more."""
 
-import functools
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import optax
 
+from .compilation import compiled
 from .linear import solve_triangular
 from .optimise import cosine
 from .polish import CHUNK
@@ -37,7 +37,7 @@ def guessing(process: Process, before: np.ndarray, after: np.ndarray) -> Process
     return eqx.tree_at(lambda p: (p.inference.head.out.weight, p.inference.head.out.bias), process, tuple(moved))
 
 
-@functools.partial(jax.jit, static_argnums=4)
+@compiled(static_argnums=4)
 def encoder_learned(process: Process, modes: Any, roots: Any, series: Series, sampler: TaskSampler, key: Any) -> Process:
     """Trains the encoder alone, as in `polish`."""
     batch = min(len(series), CHUNK)

@@ -184,15 +184,23 @@ def _numpy_for(x: Any) -> Any:
     return jnp if checks.is_traced(x) else np
 
 
-def bucket(n: int, least: int = 1) -> int:
-    """The padded length for `n` points: powers of two, with quarter steps between them from 64 on.
+def filled_up(series: Series, count: int, length: int) -> Series:
+    """The same series, padded to `length` points, and to `count` series by some that have no observation."""
+    more = ((0, count - len(series)), (0, length - series.t.shape[1]))
+    t = np.pad(np.pad(series.t, ((0, 0), more[1]), mode="edge"), (more[0], (0, 0)), mode="edge")
+    y, mask = (np.pad(x, (*more, (0, 0))) for x in (series.y, series.mask))
+    return Series(t, y, mask, np.pad(series.static, (more[0], (0, 0))))
+
+
+def bucket(n: int, least: int = 1, *, powers: int = 64, parts: int = 4) -> int:
+    """The padded length for `n` points: powers of two, up to that of `powers`, then `parts` equal steps between them.
 
     Every length that falls in one bucket shares one compilation. Quarter steps keep the padding of long queries
     under a fifth, where it would cost real time.
     """
     n = max(n, least)
     power = 1 << (n - 1).bit_length()
-    if power <= 64:
+    if power <= powers:
         return power
-    quarter = power // 8
-    return -(-n // quarter) * quarter
+    step = power // (2 * parts)
+    return -(-n // step) * step

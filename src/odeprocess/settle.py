@@ -20,6 +20,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from .compilation import compiled
 from .functions import extent_for
 from .linear import orthonormalised, projected, solve_triangular
 from .mixture import fitted
@@ -119,12 +120,12 @@ def _curves(process: Process) -> Any:
     return (process.flow, process.decoder)
 
 
-@jax.jit
+@compiled
 def _guesses(process: Process, series: Series) -> Any:
     return jax.lax.map(lambda one: process.infer(one).loc, series, batch_size=CHUNK)
 
 
-@functools.partial(jax.jit, static_argnums=3)
+@compiled(static_argnums=3)
 def _current(process: Process, modes: Any, series: Series, extent: Extent) -> Standing:
     """Brings latents, prior and noise up to date, begun at `modes`."""
 
@@ -171,7 +172,7 @@ def _made_likelier(process: Process, modes: Any, roots: Any, squares: Any, serie
     return eqx.tree_at(lambda p: (p.prior, p.likelihood), process, (prior_of(modes, roots, series.static), likelihood))
 
 
-@functools.partial(jax.jit, static_argnums=3)
+@compiled(static_argnums=3)
 def _system(process: Process, modes: Any, series: Series, extent: Extent) -> Any:
     """The least-squares problem of the weights with latents projected out, `[series, residuals, weights + 1]`, the value last."""
     weights, unravel = ravel_pytree(_curves(process))
@@ -199,7 +200,7 @@ def _system(process: Process, modes: Any, series: Series, extent: Extent) -> Any
         return jax.lax.map(one, (modes, series), batch_size=CHUNK)
 
 
-@jax.jit
+@compiled
 def _divided(process: Process, modes: Any, roots: Any, series: Series) -> Process:
     if process.mixture is None:
         return process

@@ -14,6 +14,7 @@ import jax.random as jr
 import numpy as np
 
 from . import beliefs, checks, engine, streamfile
+from .compilation import compiled
 from .ledger import Ledger
 from .model import Model, check_key
 from .posterior import Posterior
@@ -244,7 +245,7 @@ class Stream:
         return Record(self.model.scaling, single, origins[rows], explicit, self._roster.static[rows], size=size, **known)
 
 
-@jax.jit
+@compiled
 def _keys(key: Any, marks: Any) -> Any:
     """Those that `Model.condition` makes of each series' own key."""
     return jax.vmap(lambda mark: jr.fold_in(jr.fold_in(key, mark), 0))(marks)

@@ -1,6 +1,6 @@
 """`fit`: from series to a model."""
 
-import functools
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +15,17 @@ import numpy as np
 
 from . import checks
 from .checkpoints import Checkpoints, description
+from .compilation import compiled, make_room_for, return_memory
 from .course import Course
 from .epoch import Plan, TrainState, run_epoch, start
 from .optimise import FitOptions
 from .outcome import Fit, outcome
 from .polish import begin, divided, polish_epoch
-from .prepare import check_series, checked_seeds, planned, suited, warn_of_scattered_series
+from .prepare import check_series, checked_seeds, planned, suited, training_size, warn_of_scattered_series
 from .process import Process, Spec, variant
 from .progress import progress_bar
 from .scaling import Origin, Scaling
-from .series import Series
+from .series import Series, filled_up
 from .tasks import Task, TaskSampler
 
 
@@ -103,11 +104,13 @@ def fit(
     checks.instance("scaling", scaling, Scaling, "a Scaling, or None to fit one (see also `origin`)")
     scaling = scaling.reaching(series, alike=spec.image is not None)
     scaled = scaling.apply(series)
-    spec = spec.resolve(scaled)
+    padded = filled_up(scaled, *training_size(*scaled.t.shape)) if options.bucketed else scaled
+    spec = spec.resolve(scaled, count=len(padded) if options.bucketed else None)
     options = options.suited(learned_prior=spec.prior == "learned")
+    make_room_for(spec, sampler, dataclasses.replace(options, epochs=1, polish=None), len(seed_array), padded.y.shape)
     processes = _initial(spec, seed_array)
-    plan, tasks = planned(spec, processes.flow, scaled, validation, scaling, sampler, options)
-    keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, scaled)
+    plan, tasks = planned(spec, processes.flow, padded, validation, scaling, sampler, options)
+    keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, padded)
     course, keeper = Course(_start(processes, plan)), None
     if checkpoint is not None:
         held_out = None if validation is None else scaling.apply(validation)
@@ -136,7 +139,8 @@ def fit(
                     keeper.remove()
                 raise
     if course.polished is not None:
-        course.polished = divided(course.polished, data)
+        course.polished = divided(plan, course.polished, data)
+    return_memory()
     return outcome(course, spec, scaling, seed_array, max_bad_steps=options.max_bad_steps, validated=validated)
 
 
@@ -163,8 +167,8 @@ def _epochs(
         yield _note(report.loss), not last and (course.epochs == options.epochs or course.stopped(most))
         began = time.perf_counter()
     while course.polish_epochs < last:
-        course.polished = course.polished or begin(plan, _kept(course.states, validated), data)
-        course.polished, loss = polish_epoch(plan, course.polished, keys, course.polish_epochs, last, data)
+        polished = course.polished or begin(plan, _kept(course.states, validated), data)
+        course.polished, loss = polish_epoch(plan, polished, keys, course.polish_epochs, last, data)
         loss = jax.device_get(loss)
         course.add_polish(loss, time.perf_counter() - began)
         yield f"polishing, {_note(loss)}", course.polish_epochs == last
@@ -191,17 +195,17 @@ def _breakdown(epoch: int, bad_steps: int, num_seeds: int) -> str:
     )
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@compiled(static_argnums=0)
 def _initial(spec: Spec, seeds: Any) -> Process:
     # Weights and training draws come from different streams of the same seed.
     return jax.vmap(lambda seed: spec.build(key=jr.fold_in(jr.key(seed), 2**31 - 1)))(seeds)
 
 
-@functools.partial(jax.jit, static_argnums=1)
+@compiled(static_argnums=1)
 def _start(processes: Process, plan: Plan) -> TrainState:
     return jax.vmap(lambda process: start(process, plan))(processes)
 
 
-@jax.jit
+@compiled
 def _keys(seeds: Any) -> Any:
     return jax.vmap(jr.key)(seeds)

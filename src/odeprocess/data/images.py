@@ -11,6 +11,7 @@ import jax.random as jr
 import numpy as np
 from jax.scipy.ndimage import map_coordinates
 
+from ..compilation import compiled
 from ..series import Series
 from .files import MNIST
 
@@ -24,7 +25,7 @@ def load_digits(split: Literal["train", "test"] = "train") -> tuple[np.ndarray, 
     return images.reshape(-1, SIDE, SIDE).astype(np.float32) / np.float32(255.0), labels.astype(np.int32)
 
 
-@jax.jit
+@compiled
 def rotate(images: Any, degrees: Any) -> Any:
     """Images `[n, h, w]` turned anticlockwise by `degrees [n, k]` about their centre, bilinearly: `[n, k, h, w]`."""
     height, width = images.shape[1:]

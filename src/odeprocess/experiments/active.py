@@ -1,6 +1,5 @@
 """Active learning: measure where the model is least certain, and see how fast its error falls."""
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from ..compilation import compiled
 from ..design import best, spread
 from ..model import Model
 from ..process import Process
@@ -37,7 +37,7 @@ def query_curves(cell: Cell, folder: Path, queries: int, count: int) -> dict[str
     return found
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4))
+@compiled(static_argnums=(3, 4))
 def _curves(process: Process, series: Series, key: Any, queries: int, active: bool) -> Any:
     keys = jr.split(key, len(series))
     size = min(50, len(series))

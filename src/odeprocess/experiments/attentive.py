@@ -4,7 +4,6 @@ As its authors describe it (Kim et al., 2019), small. What it says at one time i
 variant of `Process`, and lives here.
 """
 
-import functools
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +13,7 @@ import jax.random as jr
 import numpy as np
 import optax
 
+from ..compilation import compiled
 from ..distributions import Normal
 from ..process.nets import MLP, widened
 from ..series import Series
@@ -73,7 +73,7 @@ def trained(series: Series, sampler: TaskSampler, steps: int, seed: int) -> Atte
     return _trained(series, sampler, steps, jr.key(seed))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@compiled(static_argnums=(1, 2))
 def _trained(series: Series, sampler: TaskSampler, steps: int, key: Any) -> Attentive:
     model = widened(Attentive(series.channels, key=jr.fold_in(key, 0)))
     optimiser = optax.adam(optax.warmup_cosine_decay_schedule(0.0, RATE, steps // 20 + 1, steps + 2))
@@ -103,7 +103,7 @@ def _bound(model: Attentive, task: Task, noise: Any) -> Any:
     return explained - q_target.kl(q_context).sum()
 
 
-@functools.partial(jax.jit, static_argnums=5)
+@compiled(static_argnums=5)
 def _draws(model: Attentive, t: Any, y: Any, at: Any, key: Any, n: int) -> tuple[Any, Any]:
     def one(t, y, at, key):
         # One point that is not given keeps the shapes sound where there is no context at all.

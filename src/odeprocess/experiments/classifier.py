@@ -10,6 +10,7 @@ import jax.random as jr
 import numpy as np
 import optax
 
+from ..compilation import compiled
 from ..data import load_digits, rotate
 from ..process.images import ConvNet
 from ..process.nets import Linear
@@ -39,7 +40,7 @@ def trained(steps: int, batch: int = BATCH) -> Classifier:
     optimiser = optax.adam(optax.cosine_decay_schedule(2e-3, steps))
     net = Classifier(key=jr.key(0))
 
-    @jax.jit
+    @compiled
     def step(net, state, key):
         pick_key, angle_key = jr.split(key)
         chosen = jr.randint(pick_key, (batch,), 0, len(pixels))
@@ -64,6 +65,6 @@ def share_read_as(net: Classifier, frames: np.ndarray, digit: int) -> float:
     return float((np.asarray(_read(net, flat)) == digit).mean())
 
 
-@jax.jit
+@compiled
 def _read(net: Classifier, flat: Any) -> Any:
     return jax.lax.map(lambda x: net(x).argmax(), flat, batch_size=256)

@@ -5,7 +5,6 @@ and values are scaled ones. A single series of one to three points says next to 
 amplitude and length have weak log-normal priors: without them a series that happens to begin flat is taken for a constant.
 """
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -15,6 +14,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
+
+from ..compilation import compiled
 
 KERNELS = ("rbf", "matern52", "rbf + linear")
 ORACLES = {"lines": "linear", "sines": "cosine"}  # the family itself, which nobody knows
@@ -135,7 +136,7 @@ def _minimised(loss, key):
     return losses[best], raws[best]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@compiled(static_argnums=0)
 def _fitted(kernel, t, y, at):
     """The least loss and the prediction of each series."""
 
@@ -147,12 +148,12 @@ def _fitted(kernel, t, y, at):
     return jax.lax.map(one, (t, y, at, jr.split(jr.key(0), t.shape[0])), batch_size=min(CHUNK, t.shape[0]))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@compiled(static_argnums=0)
 def _shared(kernel, t, y):
     return _minimised(lambda raw: jax.vmap(lambda t, y: _loss(kernel, raw, t, y))(t, y).mean(), jr.key(0))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@compiled(static_argnums=0)
 def _conditioned(kernel, raw, t, y, at):
     return jax.lax.map(lambda s: _predicted(kernel, raw, *s), (t, y, at), batch_size=min(CHUNK, t.shape[0]))
 

@@ -1,6 +1,5 @@
 """Errors of a trained process on test tasks, by group of points."""
 
-import functools
 from typing import Any
 
 import jax
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from ..compilation import compiled
 from ..model import Model
 from ..process import Process
 from ..process.solvers import Extent
@@ -38,7 +38,7 @@ def score(model: Model, test: HeldOut, *, draws: int) -> dict[str, float]:
     return scores
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
+@compiled(static_argnums=(2, 3))
 def _errors(process: Process, tasks: Task, draws: int, extent: Extent) -> dict[str, Any]:
     """Errors by task and point, averaged over the channels that are there, and how many are there."""
 
@@ -72,7 +72,7 @@ def frames_of(model: Model, tasks: Task) -> np.ndarray:
     return np.asarray(_frames(model.process, Task(t, tasks.context, tasks.target), extent))
 
 
-@functools.partial(jax.jit, static_argnums=2)
+@compiled(static_argnums=2)
 def _frames(process: Process, tasks: Task, extent: Extent) -> Any:
     def one(task, key):
         belief = process.infer(task.given())

@@ -179,13 +179,18 @@ class Spec:
             )
         return assembled(self, key=key)
 
-    def resolve(self, series: Series) -> "Spec":
-        """This spec with everything that was left open taken from scaled training series."""
+    def resolve(self, series: Series, count: int | None = None) -> "Spec":
+        """This spec with everything that was left open taken from scaled training series.
+
+        With `count` it goes by that number of series instead, and rounds times to nine digits, so that trainings on
+        other series can have the same spec, and share what is compiled for it.
+        """
         mask, observed = np.asarray(series.mask), np.asarray(series.observed)
         partial = bool((mask.any(-1) & ~mask.all(-1)).any())
         times = np.asarray(series.t)[observed]
-        t0 = float(times.min()) if self.t0 is None else self.t0
-        horizon = (float(times.max()) - t0) or 1.0 if self.horizon is None else self.horizon
+        digits = 17 if count is None else 9
+        t0 = float(f"{times.min():.{digits}g}") if self.t0 is None else self.t0
+        horizon = float(f"{float(times.max()) - t0:.{digits}g}") or 1.0 if self.horizon is None else self.horizon
         found = {"channels": series.channels, "static_dim": series.static.shape[-1]}
         for name, value in found.items():
             asked = getattr(self, name)
@@ -202,7 +207,7 @@ class Spec:
             f"`t0` is {t0} but the earliest training time is {times.min()} (scaled). The flow starts at t0: use an earlier one.",
         )
         missing = partial if self.missing is None else self.missing
-        components = Mixture.parts_for(len(series)) if self.components is None else self.components
+        components = Mixture.parts_for(count or len(series)) if self.components is None else self.components
         return self.replace(**found, missing=missing, components=components, t0=t0, horizon=horizon)
 
     def replace(self, **changes: Any) -> "Spec":

@@ -11,6 +11,7 @@ import jax.random as jr
 import numpy as np
 
 from .. import checks, reach
+from ..compilation import compiled
 from ..model import Model
 from ..posterior import Posterior
 from ..series import bucket
@@ -144,6 +145,6 @@ def mark(name: Any) -> int:
     return zlib.crc32(str(name).encode())
 
 
-@jax.jit
+@compiled
 def _folded(key: Any, marks: Any) -> Any:
     return jax.vmap(lambda mark: jr.fold_in(key, mark))(marks)

@@ -7,8 +7,9 @@ import numpy as np
 
 from .. import checks
 from ..optimise import FitOptions
+from ..prepare import training_size
 from ..process import Spec
-from ..recipes import recipe
+from ..recipes import recipe_for
 from ..series import Series
 from ..tasks import TaskSampler
 
@@ -59,7 +60,6 @@ def choose(
     """The choices for training series, and what was chosen, in sentences; whatever is given stays as it is."""
     count, mask = len(series), np.asarray(series.mask)
     small = int(mask.sum()) < SMALL
-    base = recipe(series, steps=SMALL_STEPS if small else STEPS)
     said = []
 
     folds = min(FOLDS, count) if held_out is None and LEAST_FOLDS <= count < FEW else 0
@@ -74,17 +74,21 @@ def choose(
         f"`patience` is {patience!r}, but no series is held out to tell when to stop. Pass `held_out` as well.",
     )
     said.append(_checked(count, held_out, folds))
+    kept = count - held_out
+    steps = round((SMALL_STEPS if small else STEPS) * kept / count)
+    base = recipe_for(*training_size(kept, series.t.shape[1]), series.channels, steps=steps)
 
     options = {"batch_size": batch_size, "learning_rate": learning_rate, "epochs": epochs, "patience": patience}
     if epochs is not None:
         checks.positive("epochs", epochs, integer=True)
         options["polish"] = 2 * epochs
     options["polish"] = polish if polish is not None else options.get("polish")
-    chosen = dataclasses.replace(base["options"], **{k: v for k, v in options.items() if v is not None})
+    given = {k: v for k, v in options.items() if v is not None}
+    chosen = dataclasses.replace(base["options"], bucketed=True, **given)  # tables come in many sizes
+    batch = min(chosen.batch_size, kept)
     sooner = "" if patience is None else f" (fewer, when {patience} of them make held-out series no likelier)"
     said.append(
-        f"Training: {chosen.epochs} epochs{sooner}, then {chosen.polish_epochs} on exact posteriors, {chosen.batch_size} series "
-        "a step."
+        f"Training: {chosen.epochs} epochs{sooner}, then {chosen.polish_epochs} on exact posteriors, {batch} series a step."
     )
 
     sampler = base["sampler"] if context is None else dataclasses.replace(base["sampler"], context=context)

@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 
 from ..calibration import Misses
+from ..compilation import return_memory
 from ..model import Model
 from ..progress import progress_bar
 from ..train import fit
@@ -53,7 +54,9 @@ def train(
         checked = [(model, held)] if len(held) else []
         for i, (left_out, others) in enumerate(folds_of(order, choices.folds)):
             checked.append((fitted(f"fold-{i}", others), left_out))
-    return _calibrated(model, checked, long, seed, draws) if checked else model
+    model = _calibrated(model, checked, long, seed, draws) if checked else model
+    return_memory()
+    return model
 
 
 def folds_of(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
