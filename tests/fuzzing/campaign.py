@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, outcomes, processes
+from . import files, long_lives, outcomes, processes
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -33,6 +33,8 @@ PARTS = {
     "damaged forecasters": Part(files.damaged_forecasters, 60_000),
     "damaged streams": Part(files.damaged_streams, 120_000),
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
+    "tables of many sizes": Part(long_lives.tables_of_many_sizes, 40, alone=True, warm_up=0),
+    "server of many models": Part(long_lives.server_of_many_models, 200, alone=True, warm_up=0),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
 }
@@ -42,7 +44,7 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
     """A part in as many processes as may run at once, each with a seed and a share of the count."""
     workers = 1 if PARTS[name].alone else min(workers, count)
     shares = [count // workers + (i < count % workers) for i in range(workers)]
-    began, found, slowest, growth = time.perf_counter(), Counter(), 0.0, 0.0
+    began, found, slowest, growth, figures = time.perf_counter(), Counter(), 0.0, 0.0, {}
     at_work = {}
     for i, share in enumerate(shares):
         ours, theirs = CHILDREN.Pipe()
@@ -54,8 +56,9 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
         wait([ours])
         child = at_work[ours]
         try:
-            counted, slow, grown = ours.recv()
+            counted, slow, grown, noted = ours.recv()
             slowest, growth = max(slowest, slow), max(growth, grown)
+            figures = {name: max(value, figures.get(name, value)) for name, value in (figures | noted).items()}
         except EOFError:  # it ended before it could tell
             child.join()
             counted = Counter({f"{FAILURE}: the process ended with {child.exitcode}": 1})
@@ -74,6 +77,7 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - began, 1),
         "slowest, s": round(slowest, 2),
         "MiB more at the end": round(growth, 1),
+        **figures,
     }
 
 
@@ -92,10 +96,11 @@ def _work(name: str, seed: int, count: int, to: Connection) -> None:
     part = PARTS[name]
     if part.warm_up:
         part.run(seed + 500, min(part.warm_up, count))  # compiles, imports and fills caches
+    outcomes.figures.clear()
     outcomes.slowest, began = 0.0, _memory()
     found = part.run(seed, count)
     grown = max(0.0, _memory() - began) if part.warm_up else 0.0
-    to.send((found, outcomes.slowest, grown))
+    to.send((found, outcomes.slowest, grown, outcomes.figures))
 
 
 def _memory() -> float:

@@ -12,6 +12,7 @@ INTERNAL = re.compile(
 )
 
 slowest = 0.0  # seconds that the slowest attempt of this process took
+figures: dict[str, float] = {}  # the greatest of what else was measured in this process
 
 
 def outcome(attempt: Callable[[], bool], refusals: tuple[type[BaseException], ...] = (ValueError, OSError)) -> str:
@@ -27,6 +28,11 @@ def outcome(attempt: Callable[[], bool], refusals: tuple[type[BaseException], ..
     took = time.perf_counter() - began
     slowest = max(slowest, took)
     return found if took < LIMIT else f"{FAILURE}: took {took:.0f} s, {found}"
+
+
+def note(name: str, value: float) -> None:
+    """Keeps the greatest of each measured number for the record."""
+    figures[name] = max(figures.get(name, value), value)
 
 
 def refusal(message: str) -> str:
