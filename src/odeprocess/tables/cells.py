@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .wording import quoted
+from .wording import cut, quoted
 
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 # What a CSV file may hold where nothing was measured; the list that Arrow and pandas know.
@@ -154,7 +154,10 @@ def kind_name(kind: Any) -> str:
         "nothing": pa.types.is_null,
         "bytes that are not text": lambda kind: _is_bytes(kind) or pa.types.is_fixed_size_binary(kind),
     }
-    return next((word for word, asks in words.items() if asks(kind)), f"cells of the type {str(kind)[:40]}")
+    return next(
+        (word for word, asks in words.items() if asks(kind)),
+        f"cells of the type {cut(getattr(kind, 'extension_name', kind), 40)}",
+    )
 
 
 def sniffed(texts: Any) -> Any:
@@ -171,9 +174,8 @@ def sniffed(texts: Any) -> Any:
     if first in TRUE + FALSE:
         if not _compute().all(_compute().is_in(texts, pa.array([*TRUE, *FALSE, None], texts.type))).as_py():
             return texts
-        return _compute().if_else(
-            texts.is_valid(), _compute().is_in(texts, pa.array(TRUE, texts.type)), pa.scalar(None, pa.bool_())
-        )
+        true = _compute().is_in(texts, pa.array(TRUE, texts.type))
+        return _compute().if_else(texts.is_valid(), true, pa.scalar(None, pa.bool_()))
     found = numbers(texts)
     if found is None:
         found = dates(texts)
@@ -346,12 +348,16 @@ def _moments(values: list[Any], kinds: set[str]) -> Any:
         raise Unsound(0, "the column holds dates that lie too far apart, or too close together, to be kept.") from error
 
 
+def _type_name(x: Any) -> str:
+    return cut(type(x).__name__)
+
+
 def _spoken(x: Any, row: int) -> str:
     """An object as text, if it says anything."""
     silent = type(x).__str__ is object.__str__ and type(x).__repr__ is object.__repr__
     if silent or isinstance(x, (list, tuple, dict, set, np.ndarray)):
-        raise Unsound(row, f"the cell holds a {type(x).__name__}; expected text, a number or a date.")
+        raise Unsound(row, f"the cell holds an object of the type {_type_name(x)}; expected text, a number or a date.")
     try:
         return x if isinstance(x, str) else x.isoformat(" ") if isinstance(x, datetime) else str(x)
     except Exception as error:  # whatever a stranger's class does
-        raise Unsound(row, f"the cell holds a {type(x).__name__} that cannot be written as text.") from error
+        raise Unsound(row, f"the cell holds an object of the type {_type_name(x)} that cannot be written as text.") from error

@@ -54,6 +54,7 @@ class Layout:
         min_points: int = 2,
     ) -> tuple["Layout", Long, list[str]]:
         """From a training table: the layout, its rows, and what was chosen, in sentences."""
+        columns.check(table)
         unknown = set(categories) - set(columns.static)
         checks.require(
             not unknown, f"`categories` names {listed(sorted(unknown, key=str))}, which are not among the static columns."

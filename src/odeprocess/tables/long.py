@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -186,7 +187,7 @@ def _as_written(names: list[str], texts: Any) -> tuple[list[Any], Any]:
     for kind, arrow in ((int, pa.int64()), (float, pa.float64())):
         try:
             read = [kind(name) for name in names]
-            if all(repr(x) == name and np.isfinite(x) for x, name in zip(read, names, strict=True)):
+            if all(repr(x) == name and math.isfinite(x) for x, name in zip(read, names, strict=True)):
                 return read, pa.array(read, arrow)
         except (ValueError, OverflowError):
             pass
