@@ -113,6 +113,6 @@ def _time(cell: str, line: int, column: str) -> float:
     kept = from_text([cell], np.array([value]))
     checks.require(
         kept is not None and not kept.exact,
-        f"Row {line}, column {cut(column)}: {quoted(cell, 40)} has more digits than can be kept. Subtract the first time from all.",
+        f"Row {line}, column {cut(column)}: {quoted(cell, 40)} has more digits than can be kept. Subtract the first time.",
     )
     return value

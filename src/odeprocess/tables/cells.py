@@ -56,6 +56,8 @@ def plain(cells: Any) -> Any:
         cells = cells.cast(pa.float64())
     elif is_text(kind) or _is_bytes(kind):
         cells = _as_text(cells)
+    elif pa.types.is_date64(kind):
+        cells = cells.cast(pa.timestamp("ms"))  # it may hold times of day, which Python's dates do not
     found = cells.combine_chunks() if cells.num_chunks != 1 else cells.chunk(0)
     if pa.types.is_float64(found.type):
         values = found.fill_null(np.nan).to_numpy(zero_copy_only=False)
@@ -358,6 +360,7 @@ def _spoken(x: Any, row: int) -> str:
     if silent or isinstance(x, (list, tuple, dict, set, np.ndarray)):
         raise Unsound(row, f"the cell holds an object of the type {_type_name(x)}; expected text, a number or a date.")
     try:
+        x = x.decode() if isinstance(x, bytes) else x
         return x if isinstance(x, str) else x.isoformat(" ") if isinstance(x, datetime) else str(x)
     except Exception as error:  # whatever a stranger's class does
         raise Unsound(row, f"the cell holds an object of the type {_type_name(x)} that cannot be written as text.") from error

@@ -151,16 +151,15 @@ def dates(given: Any) -> tuple[Instants, np.ndarray]:
     import pyarrow as pa
 
     kind = given.type
-    unit = kind.unit if pa.types.is_timestamp(kind) else "ms"
     if pa.types.is_date32(kind):
         days = given.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         sound = (days >= cells.FIRST // 86_400) & (days <= cells.LAST // 86_400)
         return Instants(np.where(sound, days, 0) * (86_400 * 10**6)), sound
-    counts, ticks = given.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), cells.TICKS[unit]
+    counts, ticks = given.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), cells.TICKS[kind.unit]
     seconds = counts // ticks
     sound = (seconds >= cells.FIRST) & (seconds <= cells.LAST)
     counts = np.where(sound, counts, 0)
-    if unit != "ns":
+    if kind.unit != "ns":
         return Instants(counts * (10**6 // ticks)), sound
     fine = (counts % 1000 != 0).any()
     return Instants(counts if fine else counts // 1000, 1000 if fine else 1), sound

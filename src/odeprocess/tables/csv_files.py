@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import itertools
+import os
 import sys
 import zlib
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any
 
 from .. import checks
 from .cells import NOTHING
-from .wording import cut, place_of, quoted
+from .wording import column_name, cut, place_of, quoted
 
 MOST_COLUMNS = 16_384  # as many as a spreadsheet has; a long table needs a few, and each costs time whether it is used or not
 LONGEST_NAME = 1_000  # characters of a column's name
@@ -46,7 +47,7 @@ def read(path: Path, separator: str) -> Any:
     import pyarrow.csv
 
     separator = separator_of(path, separator)
-    quotes, longest = _scan(path)
+    quotes, longest = _scan(path, separator)
     names = _header(path, separator)
     check_names(names, place_of(path))
     if len(names) == 1:
@@ -61,8 +62,9 @@ def read(path: Path, separator: str) -> Any:
         ),
     }
     try:
-        with _opened(path) as file:
-            table = pyarrow.csv.read_csv(file, **options)
+        # Not through a file of Python's: Arrow's threads read ahead, and would be cut short where a program ends after an error.
+        with pa.OSFile(os.fsencode(path)) as file:
+            table = pyarrow.csv.read_csv(pa.CompressedInputStream(file, "gzip") if is_packed(path) else file, **options)
     except pa.ArrowInvalid as error:
         raise ValueError(_trouble(path, separator, len(names), str(error))) from None
     checks.require(table.column_names == names, f"{place_of(path)} could not be read as CSV: its header is odd.")
@@ -105,7 +107,7 @@ def _opened(path: Path) -> Iterator[Any]:
         ) from None
 
 
-def _scan(path: Path) -> tuple[bool, int]:
+def _scan(path: Path, separator: str) -> tuple[bool, int]:
     """Whether there are quotes, and how long the longest lines may be; raises where the file is not text."""
     decoder, quotes, longest, run, size = codecs.getincrementaldecoder("utf-8")(), False, 0, 0, 0
     most = max(LEAST_BOMB, BOMB * path.stat().st_size) if is_packed(path) else sys.maxsize
@@ -113,7 +115,7 @@ def _scan(path: Path) -> tuple[bool, int]:
         while chunk := file.read(BLOCK):
             if not size:
                 _check_start(path, chunk)
-            _check_text(path, decoder, chunk, size)
+            _check_text(path, separator, decoder, chunk, size)
             quotes = quotes or b'"' in chunk
             size += len(chunk)
             checks.require(
@@ -129,7 +131,7 @@ def _scan(path: Path) -> tuple[bool, int]:
                 f"{place_of(path)} has a row of more than {LONGEST_ROW:,} bytes. Are line ends missing?",
             )
     checks.require(size > 0, f"{place_of(path)} is empty; expected a header with the names of the columns, then rows.")
-    _check_text(path, decoder, b"", size, final=True)
+    _check_text(path, separator, decoder, b"", size, final=True)
     return quotes, max(longest, run)
 
 
@@ -150,7 +152,7 @@ def _check_start(path: Path, start: bytes) -> None:
     )
 
 
-def _check_text(path: Path, decoder: Any, chunk: bytes, before: int, *, final: bool = False) -> None:
+def _check_text(path: Path, separator: str, decoder: Any, chunk: bytes, before: int, *, final: bool = False) -> None:
     """Raises unless the next bytes of a file are UTF-8, without NUL."""
     at = chunk.find(b"\0")
     if at >= 0:
@@ -164,7 +166,7 @@ def _check_text(path: Path, decoder: Any, chunk: bytes, before: int, *, final: b
     except UnicodeDecodeError as error:
         row, line = _line_of(path, before - kept + error.start)
         raise ValueError(
-            f"{place_of(path)}{_column_of(path, line)}, row {row}: the text is not UTF-8. Save the file as UTF-8 (in Excel: 'CSV "
+            f"{place_of(path)}{_column_of(path, separator, line)}, row {row}: the text is not UTF-8. Save the file as UTF-8 (in Excel: 'CSV "
             "UTF-8')."
         ) from None
 
@@ -180,17 +182,14 @@ def _line_of(path: Path, at: int) -> tuple[int, bytes]:
     return lines, rest
 
 
-def _column_of(path: Path, line: bytes) -> str:
+def _column_of(path: Path, separator: str, line: bytes) -> str:
     """Which column the end of a line lies in, where that is plain."""
     try:
-        with _opened(path) as file:
-            header = file.readline(LONGEST_NAME).decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
+        _, names = next(_rows(path, separator))
+    except (_Misquoted, StopIteration):
         return ""
-    separator = max(",;\t", key=header.count)
-    names = next(csv.reader([header], delimiter=separator), [])
     place = line.count(separator.encode())
-    return f", column `{cut(names[place])}`" if place < len(names) and b'"' not in line else ""
+    return f", {column_name(names[place])}" if place < len(names) and b'"' not in line else ""
 
 
 def _rows(path: Path, separator: str, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:

@@ -120,14 +120,20 @@ def from_text(texts: Sequence[str], rounded: np.ndarray) -> Instants | None:
     long = [i for i, text in enumerate(texts) if len(text) > DIGITS]
     if any(len(texts[i]) > LONGEST for i in long):
         return None
-    if all(Decimal(texts[i]) == Decimal(repr(float(rounded[i]))) for i in long):
+    if all(_says(float(rounded[i]), texts[i]) for i in long):
         return Instants(rounded)
+    as_python = all(Decimal(texts[i]) == Decimal(repr(float(rounded[i]))) for i in long)
     numbers = [_stripped(Decimal(text)) for text in texts]
     places = max(0, max(-exponent for _, exponent in numbers))
     before = max(len(str(abs(digits))) + exponent for digits, exponent in numbers)
     if max(before, 0) + places > MOST_DIGITS:
-        return None
+        return Instants(rounded) if as_python else None
     return Instants.whole([digits * 10 ** (places + exponent) for digits, exponent in numbers], 10**places)
+
+
+def _says(rounded: float, text: str) -> bool:
+    """Whether a float64 stands for what is written: long numbers to the last digit, others as Python would write them."""
+    return Decimal(text) == (Decimal(rounded) if abs(rounded) >= WHOLE else Decimal(repr(rounded)))
 
 
 def _stripped(number: Decimal) -> tuple[int, int]:

@@ -149,11 +149,14 @@ def series_of(table: Table, column: str) -> tuple[Any, np.ndarray]:
         raise ValueError(f"{places.at(column, 0)}: the column holds {cells.kind_name(kind)}; expected names of series.")
     missing = np.asarray((found if written is None else written).is_null())
     places.refuse(missing, column, "the row does not say which series it belongs to; fill it in or leave the row out.")
+    if pa.types.is_floating(kind):
+        found = pa.array(found.to_numpy(zero_copy_only=False) + 0.0)  # -0.0 is 0.0
     found = found.dictionary_encode()
     try:
         names = found.dictionary.to_pylist()
     except (ValueError, OverflowError, KeyError):  # dates beyond those of Python, or in a time zone that nobody knows
         raise ValueError(f"{places.at(column, 0)}: the column holds dates that cannot be written; expected names.") from None
+    places.require(len(set(names)) == len(names), column, 0, "some names cannot be told from each other; write them as text.")
     indices = found.indices.to_numpy(zero_copy_only=False)
     if cells.is_text(found.dictionary.type):
         _check_names(names, indices, column, places)

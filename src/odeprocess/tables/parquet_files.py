@@ -1,5 +1,6 @@
 """Parquet files as Arrow tables: what the file says of itself is held against its size before anything is read."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ def read(path: Path) -> Any:
     import pyarrow.parquet
 
     where = place_of(path)
-    with open(path, "rb") as file:
+    with pa.OSFile(os.fsencode(path)) as file:  # not Python's, see `csv_files`
         start = file.read(4)
         checks.require(start != b"PARE", f"{where} is encrypted; expected a Parquet file that is not.")
         checks.require(start == b"PAR1", f"{where} is not a Parquet file, or is damaged. Write it again.")
-        size = file.seek(0, 2)
+        size = file.size()
         file.seek(0)
         try:
             source = pyarrow.parquet.ParquetFile(file, page_checksum_verification=True)
