@@ -4,12 +4,10 @@ import csv
 import io
 import math
 
-import numpy as np
-
 from .. import checks
 from ..tables.cells import number
 from ..tables.columns import SERIES, TIME
-from ..tables.instants import from_text
+from ..tables.instants import says
 from ..tables.wording import cut, listed, quoted
 from .exhibit import Exhibit
 
@@ -110,9 +108,8 @@ def _number(cell: str, line: int, column: str, *, empty: bool = False) -> float:
 
 def _time(cell: str, line: int, column: str) -> float:
     value = _number(cell, line, column)
-    kept = from_text([cell], np.array([value]))
     checks.require(
-        kept is not None and not kept.exact,
+        says(value, cell),
         f"Row {line}, column {cut(column)}: {quoted(cell, 40)} has more digits than can be kept. Subtract the first time.",
     )
     return value

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .instants import DIGITS, WHOLE
 from .wording import cut, quoted
 
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
@@ -198,6 +199,25 @@ def numbers(texts: Any) -> Any:
 
     try:
         return _compute().cast(texts, pa.float64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def doubtful(texts: Any, rounded: np.ndarray) -> np.ndarray:
+    """The places of numbers that may have more digits than float64 holds: a quick look at all."""
+    import pyarrow as pa
+
+    long = np.asarray(_compute().greater(_compute().utf8_length(texts), DIGITS))
+    other = np.asarray(_compute().not_equal(pa.array(rounded).cast(texts.type), texts))
+    return np.flatnonzero(long & (other | (np.abs(rounded) >= WHOLE)))
+
+
+def whole_numbers(texts: Any) -> np.ndarray | None:
+    """Text that stands for numbers as int64, or `None` where some are not whole, or too long."""
+    import pyarrow as pa
+
+    try:
+        return texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         return None
 

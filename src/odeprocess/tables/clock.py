@@ -171,14 +171,15 @@ def _numbers(table: Table, column: str, places: Places) -> Instants:
 
     given, rounded = table.column(column), numbers(table, column, places)
     places.refuse(np.isnan(rounded), column, "the time is missing; fill it in or leave the row out.")
+    long = np.abs(rounded).max(initial=0) >= WHOLE
     if pa.types.is_integer(given.type):
-        whole = given.to_numpy(zero_copy_only=False)
-        long = np.abs(rounded).max(initial=0) >= WHOLE
-        return Instants.whole(whole) if long else Instants(rounded)
-    texts = given.cast(pa.string()) if pa.types.is_decimal(given.type) else table.text(column)
-    if texts is None or not len(texts):
+        return Instants.whole(given.to_numpy(zero_copy_only=False)) if long else Instants(rounded)
+    texts = given.cast(pa.large_string()) if pa.types.is_decimal(given.type) else table.text(column)
+    doubtful = np.zeros(0, np.int64) if texts is None else cells.doubtful(texts, rounded)
+    if texts is None or not len(doubtful):
         return Instants(rounded)
-    found = from_text(texts.to_pylist(), rounded)
+    whole = cells.whole_numbers(texts) if long else None
+    found = from_text(texts, rounded, doubtful) if whole is None else Instants.whole(whole)
     message = f"the times have too many digits to be kept; {MOST_DIGITS} are. Subtract the first time from all."
     places.require(found is not None, column, 0, message)
     assert found is not None

@@ -166,8 +166,8 @@ def _check_text(path: Path, separator: str, decoder: Any, chunk: bytes, before: 
     except UnicodeDecodeError as error:
         row, line = _line_of(path, before - kept + error.start)
         raise ValueError(
-            f"{place_of(path)}{_column_of(path, separator, line)}, row {row}: the text is not UTF-8. Save the file as UTF-8 (in Excel: 'CSV "
-            "UTF-8')."
+            f"{place_of(path)}{_column_of(path, separator, line)}, row {row}: the text is not UTF-8. Save the file as UTF-8 (in "
+            "Excel: 'CSV UTF-8')."
         ) from None
 
 

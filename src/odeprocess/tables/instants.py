@@ -1,9 +1,8 @@
 """Times exactly as a table has them: they are subtracted as whole numbers, before anything is rounded to float64."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -65,10 +64,8 @@ class Instants:
 
     def plus(self, steps: np.ndarray) -> "Instants":
         """So many parts later each; `steps` are whole numbers in float64."""
-        if (
-            self.counts.dtype == np.int64
-            and max(np.abs(x).max(initial=0) for x in (self.counts.astype(np.float64), steps)) < 2**62
-        ):
+        largest = max(np.abs(x.astype(np.float64)).max(initial=0) for x in (self.counts, steps))
+        if self.counts.dtype == np.int64 and largest < 2**62:
             return Instants(self.counts + steps.astype(np.int64), self.per)
         return Instants.whole([x + int(step) for x, step in zip(self.counts.tolist(), steps.tolist(), strict=True)], self.per)
 
@@ -97,43 +94,41 @@ def _near(a: np.ndarray, b: np.ndarray) -> bool:
     return a_high - b_low < 2**63 and a_low - b_high >= -(2**63)
 
 
-def joined(parts: Sequence[Instants]) -> Instants:
-    """One array of all, of which some may be exact and others not."""
-    if len({(part.per, part.counts.dtype) for part in parts}) <= 1:
-        counts = np.concatenate([part.counts for part in parts]) if parts else np.zeros(0)
-        return Instants(counts, parts[0].per if parts else 1)
-    numbers = [x for part in parts for x in part.parts()]
-    per = math.lcm(*(x.denominator for x in numbers))
-    return Instants.whole([int(x * per) for x in numbers], per)
-
-
-def from_text(texts: Sequence[str], rounded: np.ndarray) -> Instants | None:
+def from_text(texts: Any, rounded: np.ndarray, doubtful: Sequence[int] | np.ndarray) -> Instants | None:
     """Numbers as they are written, where float64 would lose some of their digits.
 
     Arguments:
-        texts: of the numbers.
+        texts: of the numbers, an Arrow array.
         rounded: the same as float64, finite.
+        doubtful: the places of those that may have too many digits.
 
     Returns:
         `rounded`, where that says the same; whole numbers of parts, otherwise; or `None` if those had too many digits.
     """
-    long = [i for i, text in enumerate(texts) if len(text) > DIGITS]
-    if any(len(texts[i]) > LONGEST for i in long):
-        return None
-    if all(_says(float(rounded[i]), texts[i]) for i in long):
+    some = [(texts[int(i)].as_py(), float(rounded[i])) for i in doubtful]
+    if all(says(x, text) for text, x in some):
         return Instants(rounded)
-    as_python = all(Decimal(texts[i]) == Decimal(repr(float(rounded[i]))) for i in long)
-    numbers = [_stripped(Decimal(text)) for text in texts]
+    plain = all(_decimal(text) == Decimal(repr(x)) for text, x in some)
+    decimals = [_decimal(text) for text in texts.to_pylist()]
+    numbers = [_stripped(number) for number in decimals if number is not None]
     places = max(0, max(-exponent for _, exponent in numbers))
-    before = max(len(str(abs(digits))) + exponent for digits, exponent in numbers)
-    if max(before, 0) + places > MOST_DIGITS:
-        return Instants(rounded) if as_python else None
+    before = max(0, max(len(str(abs(digits))) + exponent for digits, exponent in numbers))
+    if len(numbers) < len(decimals) or before + places > MOST_DIGITS:
+        return Instants(rounded) if plain else None
     return Instants.whole([digits * 10 ** (places + exponent) for digits, exponent in numbers], 10**places)
 
 
-def _says(rounded: float, text: str) -> bool:
+def says(rounded: float, text: str) -> bool:
     """Whether a float64 stands for what is written: long numbers to the last digit, others as Python would write them."""
-    return Decimal(text) == (Decimal(rounded) if abs(rounded) >= WHOLE else Decimal(repr(rounded)))
+    return _decimal(text) == (Decimal(rounded) if abs(rounded) >= WHOLE else Decimal(repr(rounded)))
+
+
+def _decimal(text: str) -> Decimal | None:
+    """A number with all its digits, or `None` where they are too many for anything."""
+    try:
+        return Decimal(text) if len(text) <= LONGEST else None
+    except InvalidOperation:
+        return None
 
 
 def _stripped(number: Decimal) -> tuple[int, int]:
