@@ -54,9 +54,9 @@ def write_stream(path: Path) -> None:
 
 
 WRITERS = {  # every kind of file, but for models, checkpoints and the server's store, which have tests of their own
-    "table.csv": (lambda path: write(path, FRAME), lambda path: len(read(path).arrow) == 1000),
-    "table.csv.gz": (lambda path: write(path, FRAME), lambda path: len(read(path).arrow) == 1000),
-    "table.parquet": (lambda path: write(path, FRAME), lambda path: len(read(path).arrow) == 1000),
+    "table.csv": (lambda path: write(path, FRAME), lambda path: len(read(path)) == 1000),
+    "table.csv.gz": (lambda path: write(path, FRAME), lambda path: len(read(path)) == 1000),
+    "table.parquet": (lambda path: write(path, FRAME), lambda path: len(read(path)) == 1000),
     "record.json": (
         lambda path: write_json(path, {"rows": [{"x": 1.0}] * 500}),
         lambda path: len(read_json(path)["rows"]) == 500,

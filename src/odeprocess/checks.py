@@ -59,6 +59,21 @@ def as_array(name: str, value: Any) -> Any:
         raise ValueError(f"`{name}` could not be read as numbers: got {_describe(value)}") from None
 
 
+def as_times(name: str, value: Any) -> Any:
+    """The same for times, of which no digit may be lost: float64 has gaps between whole numbers beyond 2**53."""
+    array = as_array(name, value)
+    if is_traced(array) or np.abs(array).max(initial=0.0) < 2.0**53:
+        return array
+    whole = np.asarray(value)
+    lost = whole.dtype.kind in "iu" and any(int(x) != int(y) for x, y in zip(whole.flat, array.flat, strict=True))
+    require(
+        not lost,
+        f"`{name}` holds whole numbers beyond 2**53, such as {int(whole.flat[0])}, of which float64 loses the last digits. "
+        "Subtract the first time, as whole numbers: t - t[0].",
+    )
+    return array
+
+
 def _describe(value: Any) -> str:
     try:
         kind = np.asarray(value).dtype.kind

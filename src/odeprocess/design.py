@@ -176,7 +176,7 @@ def _curves(posterior: Posterior, times: Any, n: int | None) -> tuple[Any, Any]:
 
 def _candidates(posterior: Posterior, candidates: Any) -> np.ndarray:
     """Candidates as `[series, m]`, NaN where there is none."""
-    given = np.atleast_1d(np.asarray(checks.as_array("candidates", candidates)))
+    given = np.atleast_1d(np.asarray(checks.as_times("candidates", candidates)))
     checks.require(given.size > 0, "`candidates` is empty; expected times that could be measured.")
     checks.require(not np.isinf(given).any(), "`candidates` holds infinite times; expected numbers, NaN where there is none.")
     missing = np.isnan(given)

@@ -16,7 +16,7 @@ from .progress import progress_bar
 from .storage import replacing
 from .tables import evaluating
 from .tables.answers import draws as drawn, observations, predictions
-from .tables.asking import Asker, asked_times
+from .tables.asking import Asked, Asker, asked_times
 from .tables.choosing import choose
 from .tables.columns import resolve
 from .tables.estimator import AbstractEstimator
@@ -225,8 +225,8 @@ class Forecaster(AbstractEstimator):
         self._check_fitted()
         return self.layout_.read(read(table, separator=self.separator))
 
-    def _times(self, times: Any, long: Long, points: int = 50) -> list[np.ndarray]:
-        asked = np.linspace(*self.layout_.horizon, points) if times is None else times
+    def _times(self, times: Any, long: Long, points: int = 50) -> Asked:
+        asked = long.grid(*self.layout_.horizon, points) if times is None else times
         return asked_times(asked, long, self.layout_, self.separator)
 
     def _asker(self, refine: bool | None) -> Asker:

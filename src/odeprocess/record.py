@@ -154,7 +154,7 @@ class Record:
             not (isinstance(times, (list, tuple)) and len({np.shape(x) for x in times}) > 1),
             f"`times` has rows of different lengths; expected [m]{'' if self.single else f', or [{len(self)}, m]'}.",
         )
-        t = checks.as_array("times", times)
+        t = checks.as_times("times", times)
         t = t[None] if t.ndim == 0 else t
         checks.finite_times("times", t)
         if t.ndim == 1:
@@ -203,7 +203,7 @@ def new_record(count: int, *, origin: Any, scaling: Scaling, **fields: Any) -> R
     )
     origins = np.full(count, 0.0 if scaling.origin == "absolute" else np.nan)
     if origin is not None:
-        given = np.asarray(checks.as_array("origin", origin))
+        given = np.asarray(checks.as_times("origin", origin))
         checks.require(
             given.shape in ((), (count,)), f"`origin` has shape {given.shape}; expected a number, or one for each series."
         )

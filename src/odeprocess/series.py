@@ -84,7 +84,7 @@ def read_arrays(t: Any, y: Any, channels: int | None = None) -> tuple[Any, Any, 
     """
     if isinstance(t, (list, tuple)) and len(t) > 0 and np.ndim(t[0]) > 0:
         return *_read_list(t, y, channels), False
-    t, y = checks.as_array("t", t), checks.as_array("y", y)
+    t, y = checks.as_times("t", t), checks.as_array("y", y)
     if t.ndim == 0:
         t, y = t[None], y[None]
     single = t.ndim == 1
@@ -117,7 +117,7 @@ def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tupl
     read = []
     for i, (times, values) in enumerate(zip(t, y, strict=True)):
         where = f" of series {i}"
-        times, values = checks.as_array(f"t{where}", times), checks.as_array(f"y{where}", values)
+        times, values = checks.as_times(f"t{where}", times), checks.as_array(f"y{where}", values)
         values = values[:, None] if values.ndim == 1 else values
         if times.size == 0 and values.size == 0:
             values = np.zeros((0, channels or _widest(y)))

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, long_lives, outcomes, processes
+from . import files, long_lives, outcomes, processes, tables
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -35,6 +35,9 @@ PARTS = {
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
     "tables of many sizes": Part(long_lives.tables_of_many_sizes, 40, alone=True, warm_up=0),
     "server of many models": Part(long_lives.server_of_many_models, 200, alone=True, warm_up=0),
+    "damaged CSV": Part(tables.damaged_csv, 80_000),
+    "damaged Parquet": Part(tables.damaged_parquet, 40_000),
+    "odd tables": Part(tables.odd_tables, 40_000),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
 }

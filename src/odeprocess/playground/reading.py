@@ -5,7 +5,10 @@ import io
 import math
 
 from .. import checks
+from ..tables.cells import number
 from ..tables.columns import SERIES, TIME
+from ..tables.instants import says
+from ..tables.wording import cut, listed, quoted
 from .exhibit import Exhibit
 
 MOST_BYTES = 1_000_000
@@ -26,27 +29,41 @@ def read_csv(content: bytes, exhibit: Exhibit) -> tuple[Rows, str]:
     except UnicodeDecodeError:
         raise ValueError("The file is not UTF-8 text. Save it as CSV in UTF-8.") from None
     checks.require("\0" not in text, "The file is not text. Save the sheet as CSV.")
-    lines = list(csv.reader(io.StringIO(text), delimiter=_separator(text)))
-    checks.require(bool(lines), "The file is empty; expected a header such as t,y and rows of numbers.")
-    header, *rows = [[cell.strip() for cell in line] for line in lines]
+    (_, header), *rows = _rows(text)
     time, values, series = _roles(header, exhibit)
     found: Rows = []
     names: list[str] = []
-    for number, row in enumerate(rows, 2):
-        if not any(row):
-            continue
-        checks.require(len(row) == len(header), f"Row {number} has {len(row)} cells; the header names {len(header)} columns.")
+    for line, row in rows:
+        cells = len(row)
+        checks.require(cells == len(header), f"Row {line} has {cells:,} cells; the header names {len(header):,} columns.")
         if series is not None:
             names.append(row[series])
             if row[series] != names[0]:
                 continue
-        y = [_number(row[k], number, header[k], empty=True) for k in values]
+        y = [_number(row[k], line, header[k], empty=True) for k in values]
         if not all(map(math.isnan, y)):
-            found.append((_number(row[time], number, header[time]), y))
+            found.append((_time(row[time], line, header[time]), y))
     checks.require(bool(found), "The file has no rows with a value; expected a header such as t,y and rows of numbers.")
     others = len(set(names)) - 1
-    said = f" of {names[0]}, the first of {others + 1} series" if others > 0 else ""
+    said = f" of {cut(names[0])}, the first of {others + 1} series" if others > 0 else ""
     return found, f"Loaded {len(found)} observation{'s' if len(found) > 1 else ''}{said}."
+
+
+def _rows(text: str) -> list[tuple[int, list[str]]]:
+    """The lines on which rows begin, and their cells without blanks around them; the header is the first."""
+    reader, found, before = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True), [], 0
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                found.append((before + 1, cells))
+            before = reader.line_num
+    except csv.Error:  # of quotes, and of cells that are too long
+        raise ValueError(
+            f"Row {before + 1}: a quote opens that is not closed, or a cell is longer than {csv.field_size_limit():,} characters."
+        ) from None
+    checks.require(bool(found), "The file is empty; expected a header such as t,y and rows of numbers.")
+    return found
 
 
 def _separator(text: str) -> str:
@@ -60,27 +77,39 @@ def _roles(header: list[str], exhibit: Exhibit) -> tuple[int, list[int], int | N
     times = [name for name in (exhibit.time.lower(), *TIME) if name in lower]
     checks.require(
         bool(times),
-        f"No column of times among {', '.join(header)}; expected one called {' or '.join(dict.fromkeys((exhibit.time, 't')))}.",
+        f"No column of times among {listed(header, '')}; expected one called {' or '.join(dict.fromkeys((exhibit.time, 't')))}.",
     )
-    time = lower.index(times[0])
-    series = next((lower.index(name) for name in SERIES if name in lower), None)
-    if all(name.lower() in lower for name in exhibit.values):
+    named = [name for name in SERIES if name in lower][:1]
+    whole = all(name.lower() in lower for name in exhibit.values)
+    for name in (times[0], *named, *(map(str.lower, exhibit.values) if whole else ())):
+        count = lower.count(name)
+        checks.require(count == 1, f"The file has {count} columns {cut(name)}; rename or drop all but one.")
+    time, series = lower.index(times[0]), lower.index(named[0]) if named else None
+    if whole:
         return time, [lower.index(name.lower()) for name in exhibit.values], series
     rest = [k for k in range(len(header)) if k not in (time, series)]
     checks.require(
         len(rest) == exhibit.channels,
-        f"The file has {len(rest)} column(s) of values ({', '.join(header[k] for k in rest) or 'none'}); "
-        f"expected {', '.join(exhibit.values)}.",
+        f"The file has {len(rest):,} column(s) of values ({listed([header[k] for k in rest], '') or 'none'}); "
+        f"expected {listed(exhibit.values, '')}.",
     )
     return time, rest, series
 
 
-def _number(cell: str, row: int, column: str, *, empty: bool = False) -> float:
+def _number(cell: str, line: int, column: str, *, empty: bool = False) -> float:
     if empty and cell.lower() in ("", "na", "nan"):
         return math.nan
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    checks.require(math.isfinite(value), f"Row {row}, column {column}: {cell!r} is not a number.")
+    value = number(cell)
+    good = value is not None and math.isfinite(value)
+    checks.require(good, f"Row {line}, column {cut(column)}: {quoted(cell, 40)} is not a number.")
+    assert value is not None
+    return value
+
+
+def _time(cell: str, line: int, column: str) -> float:
+    value = _number(cell, line, column)
+    checks.require(
+        says(value, cell),
+        f"Row {line}, column {cut(column)}: {quoted(cell, 40)} has more digits than can be kept. Subtract the first time.",
+    )
     return value

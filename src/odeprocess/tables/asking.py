@@ -15,10 +15,13 @@ from ..compilation import compiled
 from ..model import Model
 from ..posterior import Posterior
 from ..series import bucket
-from .clock import UNITS
+from . import cells
+from .clock import UNITS, YEARS, dates
+from .instants import Instants
 from .layout import Layout
 from .long import Long
 from .reading import read
+from .wording import quoted
 
 SERIES_AT_ONCE = 256
 NUMBERS_AT_ONCE = 20_000_000  # decoded at once: series × draws × times × channels
@@ -100,12 +103,25 @@ class Asker:
 
 
 def _listed(long: Long, index: np.ndarray) -> str:
-    names = ", ".join(repr(long.name(i)) for i in index[:3]) + (", …" if len(index) > 3 else "")
+    names = ", ".join(quoted(long.name(i)) for i in index[:3]) + (", …" if len(index) > 3 else "")
     return f"{len(index)} series ({names}) {'is' if len(index) == 1 else 'are'}"
 
 
-def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") -> list[np.ndarray]:
-    """The times that a user asks about, for each series, counted from its origin.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Asked:
+    """Times that are asked about.
+
+    Attributes:
+        t: of each series, from its origin, in the model's unit.
+        when: the same as a table has them, one series after the other.
+    """
+
+    t: list[np.ndarray]
+    when: Instants
+
+
+def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") -> Asked:
+    """The times that a user asks about.
 
     Arguments:
         times: numbers from each series' origin; dates, or spans of time; or a table with columns of series and time.
@@ -114,19 +130,53 @@ def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") ->
         separator: of a CSV file.
     """
     if isinstance(times, str) or hasattr(times, "__fspath__") or hasattr(times, "columns"):
-        return layout.read_times(read(times, separator=separator), long)
-    clock, array = layout.clock, np.atleast_1d(np.asarray(times))
-    if array.dtype.kind not in "mM":
-        array = np.asarray(checks.as_array("times", array))
-        checks.require(array.ndim == 1, f"`times` has shape {array.shape}; expected a list of numbers, or a table.")
-        checks.finite_times("times", array)
-        return [array] * len(long)
-    checks.require(clock.kind == "date", f"`times` holds dates, but column `{layout.columns.time}` holds numbers.")
+        return Asked(*layout.read_times(read(times, separator=separator), long))
+    clock, array = layout.clock, np.atleast_1d(_as_array(times))
+    checks.require(array.ndim == 1, f"`times` has shape {array.shape}; expected a list of numbers, or a table.")
+    each = np.repeat(np.arange(len(long)), len(array))
+    if array.dtype.kind == "M":
+        found = _dates(array, clock.kind, clock.zone)
+        when = found[np.tile(np.arange(len(array)), len(long))]
+        relative = clock.relative(when, long.origins[each])
+        return Asked(np.split(relative, len(long)), when)
     if array.dtype.kind == "m":
-        return [array / np.timedelta64(1, "us") / UNITS[clock.unit or "seconds"]] * len(long)
-    checks.require(clock.zone is None, "`times` holds dates without a time zone, but the table has one: pass a table of times.")
-    raw = array.astype("datetime64[us]").astype(np.int64)
-    return [clock.relative(raw, origin) for origin in long.origins]
+        checks.require(
+            clock.kind == "date", f"`times` holds spans of time, but {layout.columns.time!r} holds numbers: ask with numbers."
+        )
+        array = np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "us")) / UNITS[clock.unit or "seconds"]
+    array = np.asarray(checks.as_times("times", array))
+    checks.finite_times("times", array)
+    when = clock.after(long.origins[each], np.tile(array, len(long)))
+    good = when.exact or bool(np.isfinite(when.counts).all())
+    checks.require(good, "`times` are so large that they cannot be added to where series begin.")
+    return Asked([array] * len(long), when)
+
+
+def _as_array(times: Any) -> Any:
+    """A list of dates or spans as an array of such; anything else as NumPy sees it."""
+    array = times if checks.is_traced(times) else np.asarray(times)
+    if array.dtype.kind == "O" and array.ndim == 1 and len(array):
+        for kind in ("datetime64", "timedelta64"):
+            names = {"datetime64": ("date", "datetime", "Timestamp"), "timedelta64": ("timedelta", "Timedelta")}[kind]
+            if all(type(x).__name__ in names and getattr(x, "tzinfo", None) is None for x in array):
+                return array.astype(f"{kind}[us]")
+    return array
+
+
+def _dates(array: np.ndarray, kind: str, zone: str | None) -> Instants:
+    import pyarrow as pa
+
+    checks.require(kind == "date", "`times` holds dates, but the time column holds numbers.")
+    checks.require(zone is None, "`times` holds dates without a time zone, but the table has one: pass a table of times.")
+    checks.require(not np.isnat(array).any(), "`times` holds a date that is missing (NaT); leave it out.")
+    try:
+        unit = np.datetime_data(array.dtype)[0]
+        given = pa.array(array if unit in cells.TICKS else array.astype("datetime64[s]"))
+        found, sound = dates(given)
+    except (pa.ArrowException, OverflowError, ValueError):
+        found, sound = Instants(np.zeros(0)), np.zeros(1, bool)
+    checks.require(bool(sound.all()), f"`times` holds dates beyond those that can be read; {YEARS}")
+    return found
 
 
 def _alike(sizes: np.ndarray) -> list[np.ndarray]:

@@ -1,15 +1,18 @@
 """Which column is what: as the user says, or guessed where it is obvious."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import checks
-from .checking import has_columns
+from .cells import is_number, is_text
+from .checking import has_columns, its_columns
 from .long import series_of
 from .reading import Table
+from .wording import cut, listed, quoted
 
 SERIES = ("series", "id", "unique_id", "series_id", "subject", "subject_id", "patient", "patient_id", "unit", "group")
 TIME = ("t", "time", "ds", "date", "datetime", "timestamp", "hours", "days", "minutes", "seconds", "year", "day", "hour")
@@ -72,9 +75,8 @@ def resolve(
             chosen_static = still
             said.append(f"{_listed(still)} never change within a series: static covariates.")
     columns = Columns(series, time, named, chosen_static or (), origin)
-    everything = [columns.series, columns.time, *columns.values, *columns.static]
-    twice = next((name for name in everything if everything.count(name) > 1), None)
-    checks.require(twice is None, f"Column `{twice}` has two roles; expected each of series, time, values and static once.")
+    (name, count), *_ = Counter([columns.series, columns.time, *columns.values, *columns.static]).most_common(1)
+    checks.require(count == 1, f"Column `{cut(name)}` has two roles; expected each of series, time, values and static once.")
     clash = next((name for name in (columns.series, columns.time) if name in RESERVED), None)
     checks.require(clash is None, f"Column `{clash}` has the name of a column of the results; rename it first.")
     columns.check(table)
@@ -86,7 +88,7 @@ def _as_names(what: str, names: Any) -> tuple[str, ...] | None:
         return None
     names = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else names
     good = isinstance(names, tuple) and all(isinstance(name, str) and name for name in names)
-    checks.require(good, f"`{what}` is {names!r}; expected the name of a column, or a list of names.")
+    checks.require(good, f"`{what}` is {quoted(names)}; expected the name of a column, or a list of names.")
     checks.require(what == "static" or len(names) > 0, f"`{what}` names no column; expected at least one.")
     return names
 
@@ -97,8 +99,8 @@ def _guess(table: Table, known: Sequence[str], taken: set[Any], role: str) -> st
     checks.require(
         len(found) == 1,
         f"{table.source} has no column that is obviously the {role}"
-        + (f" ({' or '.join(map(repr, found))}?)" if found else "")
-        + f"; its columns are {', '.join(map(repr, table.names))}. Name it: {role}=… (--{role} …).",
+        + (f" ({' or '.join(map(quoted, found))}?)" if found else "")
+        + f"; {its_columns(table)}. Name it: {role}=… (--{role} …).",
     )
     return found[0]
 
@@ -115,15 +117,18 @@ def _sorted_out(table: Table, series: str, taken: set[Any]) -> tuple[tuple[str, 
         if name in taken or not name.strip():
             continue
         cells = table.column(name)
+        plain = is_number(cells.type) or pa.types.is_boolean(cells.type) or is_text(cells.type)
+        if not plain and not pa.types.is_temporal(cells.type):
+            continue  # lists and the like, which are neither
         filled = cells.dictionary_encode()
-        values = np.where(np.asarray(filled.indices.is_null()), -1, filled.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+        values = filled.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         changes = bool((np.diff(values[order]) != 0)[same].any())
-        if changes and (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
+        if changes and is_number(cells.type):
             moving.append(name)
-        elif not changes and len(filled.dictionary) > 1 and (values >= 0).all() and not pa.types.is_temporal(cells.type):
+        elif not changes and len(filled.dictionary) > 1 and (values >= 0).all() and plain:
             still.append(name)
     return tuple(moving), tuple(still)
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return listed(names, "`", most=20)

@@ -9,12 +9,14 @@ from .. import checks
 from ..model import Model
 from ..plain_data import read_dataclass, read_value
 from .checking import Places, numbers, sensible_times, sensible_values
-from .clock import UNITS, Clock
+from .clock import UNITS, Clock, is_zone
 from .columns import Columns
 from .covariates import Covariate
+from .instants import Instants
 from .long import Long, NamesByRow, series_of
 from .reading import Table
 from .transforms import NAMES, Transform, choose
+from .wording import cut, listed
 
 FORECASTER = "forecaster"  # where `Model.info` keeps what a forecaster knows beyond its model
 TIES = ("refuse", "keep")
@@ -52,8 +54,11 @@ class Layout:
         min_points: int = 2,
     ) -> tuple["Layout", Long, list[str]]:
         """From a training table: the layout, its rows, and what was chosen, in sentences."""
+        columns.check(table)
         unknown = set(categories) - set(columns.static)
-        checks.require(not unknown, f"`categories` names {sorted(unknown)}, which are not among the static columns.")
+        checks.require(
+            not unknown, f"`categories` names {listed(sorted(unknown, key=str))}, which are not among the static columns."
+        )
         checks.choice("ties", ties, TIES)
         covariates = tuple(Covariate.learn(table, name, category=name in categories) for name in columns.static)
         plain = (Transform(),) * len(columns.values)
@@ -61,12 +66,13 @@ class Layout:
         for j, name in enumerate(columns.values):
             sensible_values(long.table_rows(long.values[:, j]), name, long.places)
         _refuse_thin_series(long, columns, min_points)
+        _check_transforms(transform, columns)
         transforms, said = [], []
         for j, name in enumerate(columns.values):
             found, why = choose(long.values[:, j], _transform_of(transform, name, columns))
             transforms.append(found)
-            said.append(f"`{name}` {why}: {_spoken(found)}.")
-        clock = Clock.of(table, columns.time).settled(long.t, long.origins, long.starts)
+            said.append(f"`{cut(name)}` {why}: {_spoken(found)}.")
+        clock = Clock.of(table, columns.time).settled(long.t, long.starts, long.when)
         if clock.unit:
             said.append(f"Time is counted in {clock.unit}.")
         layout = cls(columns, clock, tuple(transforms), covariates, ties)
@@ -82,20 +88,21 @@ class Layout:
         places = Places(table, NamesByRow(names, codes))
         raw = self.clock.read(table, columns.time, places)
         y = np.stack([numbers(table, name, places) for name in columns.values], -1)
-        order = np.lexsort((raw, codes))
+        order = np.lexsort((raw.rank, codes))
         starts = np.searchsorted(codes[order], np.arange(len(names) + 1))
         if self.ties == "refuse":
-            _refuse_ties(codes[order], raw[order], order, columns.time, places)
+            _refuse_ties(codes[order], raw.rank[order], order, columns.time, places)
         first = order[starts[:-1]]
         origins = self._origins(table, raw, first, codes, places)
         static = [each.encode(table, first, codes, places) for each in self.covariates]
         x = np.stack([self._forward(j, y[:, j], places) for j in range(len(columns.values))], -1)
         t = self.clock.relative(raw, origins[codes])
+        places.refuse(np.isinf(t), columns.time, "the time lies too far from the first one of its series. Use a larger unit.")
         joined = np.concatenate(static, 1) if static else np.zeros((len(names), 0))
-        return Long(table, order, names, codes, starts, t[order], x[order], y[order], joined, origins)
+        return Long(table, order, names, codes, starts, t[order], raw[order], x[order], y[order], joined, origins)
 
-    def read_times(self, table: Table, long: Long) -> list[np.ndarray]:
-        """The times that a table asks about, for each series of `long`, counted from its origin.
+    def read_times(self, table: Table, long: Long) -> tuple[list[np.ndarray], Instants]:
+        """The times that a table asks about, for each series of `long`: counted from its origin, and as the table has them.
 
         Raises:
             ValueError: where it names a series that `long` does not have.
@@ -104,13 +111,15 @@ class Layout:
         names, codes = series_of(table, self.columns.series)
         places = Places(table, NamesByRow(names, codes))
         raw = self.clock.read(table, self.columns.time, places)
-        known = {long.names[i].as_py(): i for i in range(len(long))}
-        place = np.array([known.get(name, -1) for name in names.to_pylist()])[codes]
+        known = {name: i for i, name in enumerate(long.names.to_pylist())}
+        spoken = {str(name): i for name, i in known.items()}  # a file may have numbers where a data frame has their text
+        found = [known.get(name, spoken.get(str(name), -1)) for name in names.to_pylist()]
+        place = np.array(found, np.int64)[codes]
         message = "the series is not in the table of observations. To predict without any, add a row with empty values."
         places.refuse(place < 0, self.columns.series, message)
         order = np.argsort(place, kind="stable")
         relative = self.clock.relative(raw, long.origins[place])[order]
-        return np.split(relative, np.searchsorted(place[order], np.arange(1, len(long))))
+        return np.split(relative, np.searchsorted(place[order], np.arange(1, len(long)))), raw[order]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -133,7 +142,7 @@ class Layout:
             "ties": layout.ties in TIES,
             "horizon": first <= last,
             "clock.unit": (clock.unit in UNITS) if clock.kind == "date" else clock.unit is None,
-            "clock.zone": clock.zone is None or (clock.kind == "date" and _is_zone(clock.zone)),
+            "clock.zone": clock.zone is None or (clock.kind == "date" and is_zone(clock.zone)),
         }.items():
             checks.require(good, f"`{name}.{field}` does not fit the model or the other fields.")
         return layout
@@ -147,15 +156,15 @@ class Layout:
         fields = read_value(dict[str, Any], model.info[FORECASTER], name)
         return cls.from_json(fields.get("layout"), spec.channels or 0, spec.static_dim or 0, f"{name}.layout")
 
-    def _origins(self, table: Table, raw: np.ndarray, first: np.ndarray, codes: np.ndarray, places: Places) -> np.ndarray:
+    def _origins(self, table: Table, raw: Instants, first: np.ndarray, codes: np.ndarray, places: Places) -> Instants:
         origin = self.columns.origin
         if origin == "first":
             return raw[first]
         if origin == "absolute":
-            return np.full(len(first), self.clock.zero, raw.dtype)
+            return self.clock.since_zero(len(first))
         found = self.clock.read(table, origin, places)
         message = "the origin changes within the series; expected one for each series."
-        places.refuse(found != found[first][codes], origin, message)
+        places.refuse(found.rank != found.rank[first][codes], origin, message)
         return found[first]
 
     def _forward(self, j: int, y: np.ndarray, places: Places) -> np.ndarray:
@@ -170,18 +179,8 @@ class Layout:
         return transform.forward(y)
 
 
-def _is_zone(name: str) -> bool:
-    import pyarrow as pa
-
-    try:
-        pa.scalar(0, pa.timestamp("us", tz=name)).as_py()
-    except (ValueError, KeyError, OSError):  # what `zoneinfo` says of a name that it does not know, and of an odd one
-        return False
-    return True
-
-
-def _refuse_ties(codes: np.ndarray, raw: np.ndarray, order: np.ndarray, column: str, places: Places) -> None:
-    same = np.flatnonzero((np.diff(codes) == 0) & (np.diff(raw) == 0))
+def _refuse_ties(codes: np.ndarray, rank: np.ndarray, order: np.ndarray, column: str, places: Places) -> None:
+    same = np.flatnonzero((np.diff(codes) == 0) & (rank[1:] == rank[:-1]))
     if len(same):
         one, other = sorted((order[same[0]], order[same[0] + 1]))
         raise ValueError(
@@ -193,21 +192,27 @@ def _refuse_ties(codes: np.ndarray, raw: np.ndarray, order: np.ndarray, column: 
 
 def _refuse_thin_series(long: Long, columns: Columns, min_points: int) -> None:
     """Series that nothing can be learned from, and tables that hold one series only."""
-    listed, counts = " or ".join(f"`{name}`" for name in columns.values), np.array([len(rows) for rows in long.observed])
-    firsts = long.rows[long.starts[:-1]]
+    counts, firsts = np.array([len(rows) for rows in long.observed]), long.rows[long.starts[:-1]]
+    what = "` or `".join(columns.values[:3])
     for i in np.flatnonzero(counts == 0)[:1]:
-        raise ValueError(f"{long.places.at(listed.strip('`'), firsts[i])}: the series has no value at all. Leave it out.")
+        raise ValueError(f"{long.places.at(what, firsts[i])}: the series has no value at all. Leave it out.")
     for i in np.flatnonzero(counts < min_points)[:1]:
         raise ValueError(
-            f"{long.places.at(listed.strip('`'), firsts[i])}: the series has {counts[i]} row(s) with a value; expected "
-            f"{min_points} or more ({(counts < min_points).sum()} such series). Leave them out, or set min_points={counts.min()} "
-            f"(--min-points {counts.min()})."
+            f"{long.places.at(what, firsts[i])}: the series has {counts[i]} row(s) with a value; expected "
+            f"{min_points} or more ({np.sum(counts < min_points):,} such series). Leave them out, or set "
+            f"min_points={counts.min()} (--min-points {counts.min()})."
         )
-    checks.require(
-        len(long) > 1,
-        f"{long.places.at(columns.series, firsts[0])}: this is the only series. Many teach what one may do: expected two "
-        "or more, and five are better.",
-    )
+    if len(long) < 2:
+        raise ValueError(
+            f"{long.places.at(columns.series, firsts[0])}: this is the only series. Many teach what one may do: expected two or "
+            "more, and five are better."
+        )
+
+
+def _check_transforms(transform: Any, columns: Columns) -> None:
+    unknown = set(transform) - set(columns.values) if isinstance(transform, dict) else set()
+    values = listed(columns.values)
+    checks.require(not unknown, f"`transform` names {listed(sorted(unknown, key=str))}, which are not among the values {values}.")
 
 
 def _transform_of(transform: Any, column: str, columns: Columns) -> Any:
@@ -215,8 +220,6 @@ def _transform_of(transform: Any, column: str, columns: Columns) -> Any:
     if not isinstance(transform, dict):
         checks.choice("transform", transform, (None, *NAMES))
         return transform
-    unknown = set(transform) - set(columns.values)
-    checks.require(not unknown, f"`transform` names {sorted(unknown)}, which are not among the values {list(columns.values)}.")
     return transform.get(column)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,12 @@ import numpy as np
 
 from .. import checks
 from ..series import Series, bucket, pack
+from . import cells
 from .checking import Places
+from .csv_files import LONGEST_NAME
+from .instants import Instants
 from .reading import Table
+from .wording import listed, quoted
 
 MOST_PADDED = 4_000_000  # points of all training series together, padding included
 
@@ -26,6 +31,7 @@ class Long:
         codes: the series of each row of the table.
         starts: where the rows of each series begin, `[series + 1]`.
         t: times from the origin, `[rows]`.
+        when: the same as the table has them.
         y: transformed values, NaN where missing, `[rows, channels]`.
         values: the same in the user's units.
         static: covariates, `[series, k]`.
@@ -38,10 +44,11 @@ class Long:
     codes: np.ndarray
     starts: np.ndarray
     t: np.ndarray
+    when: Instants
     y: np.ndarray
     values: np.ndarray
     static: np.ndarray
-    origins: np.ndarray
+    origins: Instants
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -91,16 +98,20 @@ class Long:
         unknown = [name for name in names if str(name) not in known]
         checks.require(
             not unknown,
-            f"{self.table.source} has no series {', '.join(map(repr, unknown[:3]))}; it has {', '.join(list(known)[:8])}"
-            + (", …." if len(known) > 8 else "."),
+            f"{self.table.source} has no series {listed(unknown, most=3)}; it has {listed(list(known), '')}.",
         )
         return np.array([known[str(name)] for name in names])
+
+    def grid(self, first: float, last: float, points: int) -> np.ndarray:
+        """An even grid of times; whole numbers where the table has such, too long for anything between them to be told apart."""
+        even = np.linspace(first, last, points)
+        return np.unique(np.round(even)) if self.origins.exact and last - first >= points and self.when.per == 1 else even
 
     def part(self, index: np.ndarray) -> "Long":
         """Some of the series, in the order given."""
         rows = [np.arange(int(self.starts[i]), int(self.starts[i + 1])) for i in index]
         inside, starts = np.concatenate(rows), np.cumsum([0] + [len(each) for each in rows])
-        fields = {name: getattr(self, name)[inside] for name in ("t", "y", "values", "rows")}
+        fields = {name: getattr(self, name)[inside] for name in ("t", "when", "y", "values", "rows")}
         return dataclasses.replace(
             self, **fields, starts=starts, names=self.names.take(index), static=self.static[index], origins=self.origins[index]
         )
@@ -131,14 +142,56 @@ def series_of(table: Table, column: str) -> tuple[Any, np.ndarray]:
     """The names of the series, sorted, and which one each row belongs to."""
     import pyarrow as pa
 
-    cells = table.column(column)
-    missing = np.asarray(cells.is_null())
-    if pa.types.is_floating(cells.type):
-        missing = missing | np.isnan(cells.fill_null(np.nan).to_numpy(zero_copy_only=False))
-    Places(table).refuse(missing, column, "the row does not say which series it belongs to; fill it in or leave the row out.")
-    found = cells.dictionary_encode()
-    names = found.dictionary.to_pylist()
+    places, written = Places(table), table.text(column)
+    found = written if table.csv is not None else table.column(column)
+    kind, good = found.type, (cells.is_text, cells.is_number, cells.is_date, pa.types.is_boolean, pa.types.is_null)
+    if not any(asks(kind) for asks in good):
+        raise ValueError(f"{places.at(column, 0)}: the column holds {cells.kind_name(kind)}; expected names of series.")
+    missing = np.asarray((found if written is None else written).is_null())
+    places.refuse(missing, column, "the row does not say which series it belongs to; fill it in or leave the row out.")
+    if pa.types.is_floating(kind):
+        found = pa.array(found.to_numpy(zero_copy_only=False) + 0.0)  # -0.0 is 0.0
+    found = found.dictionary_encode()
+    try:
+        names = found.dictionary.to_pylist()
+    except (ValueError, OverflowError, KeyError):  # dates beyond those of Python, or in a time zone that nobody knows
+        raise ValueError(f"{places.at(column, 0)}: the column holds dates that cannot be written; expected names.") from None
+    places.require(len(set(names)) == len(names), column, 0, "some names cannot be told from each other; write them as text.")
+    indices = found.indices.to_numpy(zero_copy_only=False)
+    if cells.is_text(found.dictionary.type):
+        _check_names(names, indices, column, places)
+        names, dictionary = _as_written(names, found.dictionary) if table.csv is not None else (names, found.dictionary)
+    else:
+        dictionary = found.dictionary
     order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    return found.dictionary.take(pa.array(order)), rank[found.indices.to_numpy(zero_copy_only=False)]
+    return dictionary.take(pa.array(order)), rank[indices]
+
+
+def _check_names(names: list[str], indices: np.ndarray, column: str, places: Places) -> None:
+    """Raises at names that are none: a missing quote makes such of whole rows."""
+    known: dict[str, str] = {}
+    for i, name in enumerate(names):
+        short, wrong = quoted(name, 30), ""
+        if len(name) > LONGEST_NAME or "\n" in name or "\r" in name:
+            what = f"has {len(name):,} characters" if len(name) > LONGEST_NAME else "holds a line end"
+            wrong = f"the name {short} {what}; expected a short name. Is a quote missing?"
+        elif (other := known.setdefault(name.strip(), name)) != name:
+            wrong = f"{short} and {quoted(other, 30)} differ by blanks only; expected one way to write a name."
+        if wrong:
+            raise ValueError(f"{places.at(column, np.flatnonzero(indices == i)[0])}: {wrong}")
+
+
+def _as_written(names: list[str], texts: Any) -> tuple[list[Any], Any]:
+    """The names in a CSV file as numbers, where that loses nothing of how they are written: 007 and 7 are two names."""
+    import pyarrow as pa
+
+    for kind, arrow in ((int, pa.int64()), (float, pa.float64())):
+        try:
+            read = [kind(name) for name in names]
+            if all(repr(x) == name and math.isfinite(x) for x, name in zip(read, names, strict=True)):
+                return read, pa.array(read, arrow)
+        except (ValueError, OverflowError):
+            pass
+    return names, texts

@@ -1,14 +1,18 @@
-"""Tables in and out: CSV, Parquet or any data frame becomes one Arrow table that knows what its rows are called."""
+"""Tables in and out: CSV, Parquet or any data frame becomes columns of Arrow that know what their rows are called."""
 
 import dataclasses
-import io
-import itertools
+import functools
 import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .. import checks
 from ..storage import replacing
+from . import cells, csv_files, parquet_files
+from .csv_files import check_names, row_at
+from .wording import column_name, cut, place_of, quoted
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
 MISSING = "Tables need narwhals, pandas and pyarrow: pip install 'odeprocess[table]'."
@@ -16,36 +20,78 @@ MISSING = "Tables need narwhals, pandas and pyarrow: pip install 'odeprocess[tab
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table:
-    """A table as it came.
+    """A table as it came; a column is converted when it is asked for, once.
 
     Attributes:
-        arrow: its columns.
+        names: its columns, in order.
+        rows: how many it has.
+        given: a column as it came, an Arrow array, by its name.
         kind: the library that results are given back in, as narwhals knows it.
         source: what messages call it.
-        csv: the CSV file it came from: messages call its rows as spreadsheets do, those of a data frame from 0.
+        csv: the CSV file it came from, and its separator: messages call its rows as spreadsheets do, those of others from 0.
     """
 
-    arrow: Any
+    names: tuple[str, ...]
+    rows: int
+    given: Callable[[str], Any]
     kind: Any
     source: str
-    csv: Path | None = None
+    csv: tuple[Path, str] | None = None
+    _known: dict[tuple[str, str], Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
-        return self.arrow.num_rows
+        return self.rows
 
-    @property
-    def names(self) -> list[str]:
-        """Its columns, in order."""
-        return self.arrow.column_names
+    def __contains__(self, name: str) -> bool:
+        return name in self._set
+
+    @functools.cached_property
+    def _set(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     def row(self, i: Any) -> str:
         """What messages call row `i`, counted from 0."""
-        return f"row {int(i) if self.csv is None else _line(self.csv, int(i) + 2)}"
+        return f"row {int(i) if self.csv is None else row_at(*self.csv, int(i) + 1)}"
+
+    def text(self, name: str) -> Any:
+        """A column of text without blanks around it, as it is written; `None` where the column holds something else."""
+        return self._once("text", name)
 
     def column(self, name: str) -> Any:
-        """One column, in one piece."""
-        found = self.arrow.column(name).combine_chunks()
-        return found.dictionary_decode() if _is_dictionary(found) else found
+        """A column in one piece, its type one of few; those of a CSV file are numbers or dates where all cells are."""
+        return self._once("column", name)
+
+    def times(self, name: str) -> Any:
+        """The same; text is read as dates, where all of it can be."""
+        return self._once("times", name)
+
+    def _once(self, what: str, name: str) -> Any:
+        if (what, name) not in self._known:
+            self._known[what, name] = getattr(self, f"_{what}")(name)
+        return self._known[what, name]
+
+    def _text(self, name: str) -> Any:
+        found = self._plain(name)
+        return cells.trimmed(found) if cells.is_text(found.type) else None
+
+    def _column(self, name: str) -> Any:
+        return self._plain(name) if self.csv is None else cells.sniffed(self.text(name))
+
+    def _times(self, name: str) -> Any:
+        found = self.column(name)
+        return found if not cells.is_text(found.type) else cells.sniffed(self.text(name))
+
+    def _plain(self, name: str) -> Any:
+        import pyarrow as pa
+
+        try:
+            return cells.plain(self.given(name))
+        except cells.Unsound as error:
+            raise ValueError(f"{self.source}, {column_name(name)}, {self.row(error.row)}: {error}") from None
+        except (pa.ArrowException, OverflowError, UnicodeError) as error:
+            raise ValueError(
+                f"{self.source}, {column_name(name)}: the column cannot be read. Build or write it again."
+            ) from error
 
 
 def read(table: Any, *, separator: str = ",") -> Table:
@@ -63,18 +109,45 @@ def read(table: Any, *, separator: str = ",") -> Table:
         raise ImportError(MISSING) from None
     if isinstance(table, (str, os.PathLike)):
         return _read_file(Path(table), separator)
+    if isinstance(table, (list, tuple, dict)) or not hasattr(table, "columns"):
+        raise ValueError(_no_frame(table))
     try:
+        _check_frame(table)
         frame = nw.from_native(table, eager_only=True)
-    except TypeError:
-        raise ValueError(
-            f"The table is a {type(table).__name__}; expected a data frame (pandas, polars, pyarrow) or the name of a CSV or "
-            "Parquet file. A lazy frame must be collected first."
-        ) from None
-    except nw.exceptions.DuplicateError:
-        names = list(table.columns)
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"The table has {names.count(twice)} columns `{twice}`; rename or drop all but one.") from None
-    return Table(_to_arrow(frame), frame.implementation, "the table")
+    except (TypeError, nw.exceptions.NarwhalsError):
+        raise ValueError(_no_frame(table)) from None
+    return Table(tuple(frame.columns), len(frame), lambda name: _cells_of(frame, name), frame.implementation, "the table")
+
+
+def _no_frame(table: Any) -> str:
+    return (
+        f"The table is a {type(table).__name__}; expected a data frame (pandas, polars, pyarrow) or the name of a CSV or "
+        "Parquet file. A lazy frame must be collected first."
+    )
+
+
+def _check_frame(table: Any) -> None:
+    """Raises unless the columns of a data frame have names, each its own."""
+    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+    odd = next((name for name in names if not isinstance(name, str)), None)
+    checks.require(
+        all(isinstance(name, str) for name in names),
+        f"A column of the table is called {quoted(odd)}; expected text. Rename the columns first.",
+    )
+    check_names(names, "The table")
+
+
+def _cells_of(frame: Any, name: str) -> Any:
+    """A column of a data frame as an Arrow array."""
+    import pyarrow as pa
+
+    column = frame.get_column(name)
+    if str(getattr(column.to_native(), "dtype", "")).lower() != "object":  # Python's objects, which Arrow would guess at
+        try:
+            return column.to_arrow()
+        except (pa.ArrowException, OverflowError, TypeError, ValueError, NotImplementedError):
+            pass
+    return cells.from_objects(column.to_list())
 
 
 def native(arrow: Any, kind: Any) -> Any:
@@ -94,11 +167,12 @@ def write(path: Path, frame: Any) -> None:
     arrow = nw.from_native(frame, eager_only=True).to_arrow()
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
-        if path.suffix == ".parquet":
-            pyarrow.parquet.write_table(arrow, temporary)
+        if _is_parquet(path):
+            pyarrow.parquet.write_table(arrow, temporary, write_page_checksum=True)
             return
-        options = pyarrow.csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ",", quoting_style="needed")
-        with pyarrow.CompressedOutputStream(str(temporary), "gzip") if path.suffix == ".gz" else open(temporary, "wb") as file:
+        options = pyarrow.csv.WriteOptions(delimiter=csv_files.separator_of(path, ","), quoting_style="needed")
+        packed = csv_files.is_packed(path)
+        with pyarrow.CompressedOutputStream(str(temporary), "gzip") if packed else open(temporary, "wb") as file:
             pyarrow.csv.write_csv(arrow, file, options)
 
 
@@ -106,126 +180,39 @@ def check_suffix(path: Path) -> None:
     """Raises unless the name says which kind of file it is."""
     checks.require(
         path.name.lower().endswith(SUFFIXES),
-        f"{path} has the ending {path.suffix or 'of no file'!r}; expected one of {', '.join(SUFFIXES)}. "
+        f"{place_of(path)} has the ending {cut(path.suffix) or 'of no file'!r}; expected one of {', '.join(SUFFIXES)}. "
         "Spreadsheets must be saved as CSV.",
     )
 
 
-def _to_arrow(frame: Any) -> Any:
-    """Column by column: one that mixes text and numbers is kept as text, and refused later if numbers were wanted."""
-    import pyarrow as pa
-
-    columns = {}
-    for name in frame.columns:
-        checks.require(
-            isinstance(name, str), f"A column of the table is called {name!r}; expected text. Rename the columns first."
-        )
-        try:
-            columns[name] = frame.select(name).to_arrow().column(0)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            columns[name] = pa.chunked_array([pa.array([None if _is_nan(x) else str(x) for x in frame[name]], pa.string())])
-    return pa.table(columns)
-
-
-def _is_nan(x: Any) -> bool:
-    return x is None or x != x
-
-
-def _is_dictionary(array: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_dictionary(array.type)
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith(".parquet")
 
 
 def _read_file(path: Path, separator: str) -> Table:
     import narwhals as nw
-    import pyarrow as pa
-    import pyarrow.parquet
 
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there. Expected a CSV or Parquet file.")
-    checks.require(path.is_file(), f"{path} is a folder; expected a CSV or Parquet file.")
+    where, pandas = place_of(path), nw.Implementation.PANDAS
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"{where} is not there. Expected a CSV or Parquet file.") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{where} cannot be opened: {getattr(error, 'strerror', None) or 'the name is no name of a file'}."
+        ) from None
+    checks.require(stat.S_ISREG(status.st_mode), f"{where} is {_what(status.st_mode)}; expected a CSV or Parquet file.")
     check_suffix(path)
-    checks.require(path.stat().st_size > 0, f"{path} is empty; expected a header with the names of the columns, then rows.")
-    if path.suffix == ".parquet":
-        try:
-            return Table(pyarrow.parquet.read_table(path), nw.Implementation.PANDAS, path.name)
-        except pa.ArrowInvalid:
-            raise ValueError(f"{path} is not a Parquet file, or is damaged. Write it again.") from None
-    return Table(_read_csv(path, separator), nw.Implementation.PANDAS, path.name, path)
-
-
-def _read_csv(path: Path, separator: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    checks.require(len(separator) == 1, f"`separator` is {separator!r}; expected one character, such as ';'.")
-    separator = "\t" if path.suffix == ".tsv" else separator
-    with pa.input_stream(str(path)) as file:
-        try:
-            start = file.read(4)
-        except OSError:
-            raise ValueError(f"{path} is not compressed as its name says, or is damaged. Write it again.") from None
-    checks.require(
-        start[:2] not in (b"\xff\xfe", b"\xfe\xff"), f"{path} is written in UTF-16; save it as UTF-8 (in Excel: 'CSV UTF-8')."
-    )
-    checks.require(start[:4] != b"PK\x03\x04", f"{path} is a spreadsheet or a zip archive, not CSV. Save the sheet as CSV.")
-    options = csv.ConvertOptions(strings_can_be_null=True)
+    checks.require(status.st_size > 0, f"{where} is empty; expected a header with the names of the columns, then rows.")
     try:
-        table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=options)
-    except pa.ArrowInvalid as error:
-        raise ValueError(_csv_trouble(path, separator, str(error))) from None
-    except OSError as error:
-        raise ValueError(f"{path} is damaged: {error}. Write it again.") from None
-    for name in table.column_names:
-        checks.require(
-            table.column_names.count(name) == 1,
-            f"{path} has {table.column_names.count(name)} columns `{name}`; rename or drop one.",
-        )
-        checks.require(
-            not pa.types.is_binary(table.schema.field(name).type),
-            f"{path}, column `{name}`: the text is not UTF-8. Save the file as UTF-8 (in Excel: 'CSV UTF-8').",
-        )
-    if len(table.column_names) == 1:
-        other = next((s for s in ";\t|, " if s in table.column_names[0] and s != separator), None)
-        checks.require(
-            other is None,
-            f"{path} has one column, `{table.column_names[0]}`: it seems to be separated by {other!r}, not by {separator!r}. "
-            f"Pass separator={other!r} (--separator {other!r}).",
-        )
-    return table
+        table = parquet_files.read(path) if _is_parquet(path) else csv_files.read(path, separator)
+    except (OSError, MemoryError) as error:
+        why = "it does not fit into memory" if isinstance(error, MemoryError) else error.strerror or "it is damaged"
+        raise ValueError(f"{where} cannot be read: {why}.") from None
+    csv = None if _is_parquet(path) else (path, separator)
+    return Table(tuple(table.column_names), table.num_rows, table.column, pandas, cut(path.name, 200), csv)
 
 
-def _csv_trouble(path: Path, separator: str, said: str) -> str:
-    """What is wrong with a file that could not be parsed: the first row with too many or too few cells."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    bad: list[Any] = []
-
-    def remember(row: Any) -> str:
-        bad.append(row)
-        return "skip"
-
-    options = csv.ParseOptions(delimiter=separator, invalid_row_handler=remember)
-    try:
-        csv.read_csv(path, read_options=csv.ReadOptions(use_threads=False), parse_options=options)
-    except pa.ArrowInvalid:
-        pass
-    if not bad:
-        return f"{path} could not be read as CSV: {said}."
-    row = bad[0]
-    return (
-        f"{path}, row {_line(path, row.number)}: {row.actual_columns} cells where the header names {row.expected_columns} "
-        f"columns: {row.text[:60]!r}. Mend that row; text that holds a {separator!r} must be quoted."
-    )
-
-
-def _line(path: Path, row: int) -> int:
-    """The line of a CSV file that holds a row of its table, the header being row 1: blank lines are no rows."""
-    import pyarrow as pa
-
-    with pa.input_stream(str(path)) as file:
-        lines = enumerate(io.TextIOWrapper(file, encoding="utf-8", errors="replace"), 1)
-        filled = (number for number, text in lines if text != "\n")
-        return next(itertools.islice(filled, row - 1, None))
+def _what(mode: int) -> str:
+    kinds = {"a folder": stat.S_ISDIR, "a pipe": stat.S_ISFIFO, "a socket": stat.S_ISSOCK}
+    return next((name for name, asks in kinds.items() if asks(mode)), "a device")
