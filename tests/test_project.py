@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "odeprocess"
 
 # A file imports only from files that stand before it. ARCHITECTURE.md explains the order.
 LAYERS = """
-version checks plain_data storage progress
+version checks names plain_data storage progress
 linear series reach scaling distributions
 data.files data.curves data.physics data.images data.characters data
 tasks
@@ -36,8 +36,8 @@ experiments.classifier experiments.active experiments.timing experiments.gaussia
 experiments.measure experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
-playground.theme playground.observations playground.exhibit playground.outlook playground.reading playground.script
-playground.session playground.words playground.figures playground.table playground.panes playground.starters
+playground.theme playground.observations playground.exhibit playground.outlook playground.picture playground.reading
+playground.script playground.session playground.words playground.figures playground.table playground.panes playground.starters
 playground.gallery playground.page playground.serving playground
 commands.common commands.sets commands.tables commands.play commands.serving commands
 cli __main__

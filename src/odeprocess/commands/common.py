@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ..names import one_line
+
 
 def prepare(device: str) -> None:
     """Before JAX is imported: which device it uses, and where it keeps what it compiled."""
@@ -33,7 +35,7 @@ def user_errors() -> Iterator[None]:
 
     def told(message, category, *rest, **more):
         if issubclass(category, UserWarning):  # whoever types a command has no line of code to point at
-            typer.echo(f"Warning: {message}", err=True)
+            say(f"Warning: {message}", err=True)
         else:
             shown(message, category, *rest, **more)
 
@@ -42,8 +44,13 @@ def user_errors() -> Iterator[None]:
         try:
             yield
         except (ValueError, OSError, ImportError) as error:
-            typer.echo(f"Error: {error}", err=True)
+            say(f"Error: {error}", err=True)
             raise typer.Exit(2) from None
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Prints lines that may hold names which somebody chose: whatever is in them, each stays a line."""
+    typer.echo("\n".join(map(one_line, lines)), err=err)
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:

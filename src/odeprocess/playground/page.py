@@ -7,11 +7,11 @@ from urllib.parse import quote
 import panel as pn
 from bokeh.models import ColumnDataSource, CustomJS
 
+from .exhibit import GAUSSIAN
 from .figures import Plots
 from .gallery import Gallery
 from .outlook import Outlook
 from .panes import Controls, Texts
-from .script import GAUSSIAN, picture
 from .session import Session
 from .theme import Painter, asset, number
 from .words import band_widths
@@ -96,12 +96,15 @@ class Page:
         self.texts.tell(f"Measure next at {self.session.exhibit.time} = {number(t)}: there one more observation tells most.")
 
     def program(self) -> str:
-        """The program that draws what is shown."""
-        return self.session.program([(float(r.start), float(r.end)) for r in self.plots.y_ranges])
+        """A program that draws what is shown."""
+        return self.session.program(self._ranges())
 
     def picture(self) -> bytes:
-        """What the program draws."""
-        return picture(self.program())
+        """What is shown, as a PNG file."""
+        return self.session.picture(self._ranges())
+
+    def _ranges(self) -> list[tuple[float, float]]:
+        return [(float(r.start), float(r.end)) for r in self.plots.y_ranges]
 
     def _draw(self, found: dict[str, Outlook]) -> None:
         titles, session = list(self.session.columns()), self.session
