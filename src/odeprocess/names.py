@@ -4,7 +4,13 @@ import unicodedata
 from collections.abc import Iterable
 
 LONGEST = 80  # characters
-DEVICES = {"con", "prn", "aux", "nul", *(f"{kind}{i}" for kind in ("com", "lpt") for i in range(1, 10))}  # no file names on Windows
+DEVICES = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{kind}{i}" for kind in ("com", "lpt") for i in range(1, 10)),
+}  # no file names on Windows
 
 
 def one_line(text: str) -> str:

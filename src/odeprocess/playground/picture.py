@@ -1,4 +1,4 @@
-"""The picture of what models say, by Matplotlib. A page draws it here, and the program that a page saves calls the same function."""
+"""The picture of what models say, by Matplotlib: drawn here for the page, and by the program that the page saves."""
 
 import io
 from collections.abc import Mapping, Sequence

@@ -128,7 +128,7 @@ def _code(value: Any) -> str:
     """Text, a number, or lists of them as code that gives the same again, to the last digit; printable ASCII alone."""
     if isinstance(value, str):
         return ascii(str(value))
-    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0 or isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, np.ndarray)):
         return f"[{', '.join(map(_code, value))}]"
     number = float(value)
     return "np.nan" if np.isnan(number) else repr(number)
