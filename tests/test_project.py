@@ -15,7 +15,7 @@ PACKAGE = ROOT / "src" / "odeprocess"
 # A file imports only from files that stand before it. ARCHITECTURE.md explains the order.
 LAYERS = """
 version checks names plain_data storage progress
-linear series reach scaling distributions
+linear series reach scaling distributions tails
 data.files data.curves data.physics data.images data.characters data
 tasks
 process.nets process.tableaus process.stepping process.aggregation process.encoder process.latent

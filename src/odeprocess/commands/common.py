@@ -11,6 +11,8 @@ import typer
 
 from ..names import one_line
 
+MOST_TIMES = 1_000_000  # that start:stop:count may stand for
+
 
 def prepare(device: str) -> None:
     """Before JAX is imported: which device it uses, and where it keeps what it compiled."""
@@ -99,6 +101,8 @@ def numbers(text: str, option: str) -> list[float]:
     try:
         if ":" in text:
             start, stop, count = text.split(":")
+            if not 0 < int(count) <= MOST_TIMES:
+                raise ValueError
             return np.linspace(float(start), float(stop), int(count)).tolist()
         return [float(number) for number in text.split(",")]
     except ValueError:

@@ -219,7 +219,7 @@ def _pairs(text: str | None, option: str) -> Any:
 def _whole(sizes: Any) -> dict[str, int] | None:
     if sizes is None:
         return None
-    if not isinstance(sizes, dict) or not all(value.isdigit() for value in sizes.values()):
+    if not isinstance(sizes, dict) or not all(value.isdecimal() and len(value) < 7 for value in sizes.values()):
         raise ValueError(f"--sizes is {sizes!r}; expected whole numbers by name, such as l_dim=4,z_dim=8.")
     return {name: int(value) for name, value in sizes.items()}
 

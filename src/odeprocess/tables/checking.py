@@ -104,8 +104,8 @@ def sensible_values(values: np.ndarray, column: str, places: Places) -> None:
     )
     checks.require(
         high - low > max(SMALLEST, 1e-12 * max(abs(low), abs(high))),
-        f"{places.at(column, np.flatnonzero(seen)[0])}: all values lie between {low!r} and {high!r}, too close to be told apart. "
-        "Subtract their mean, or use a smaller unit.",
+        f"{places.at(column, np.flatnonzero(seen)[0])}: all values lie between {low:.17g} and {high:.17g}, too close to be told "
+        "apart. Subtract their mean, or use a smaller unit.",
     )
 
 

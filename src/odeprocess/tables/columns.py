@@ -86,7 +86,7 @@ def _as_names(what: str, names: Any) -> tuple[str, ...] | None:
         return None
     names = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else names
     good = isinstance(names, tuple) and all(isinstance(name, str) and name for name in names)
-    checks.require(good, f"`{what}` is {names!r}; expected the name of a column, or a list of names.")
+    checks.require(good, f"`{what}` is {checks.shown(names)}; expected the name of a column, or a list of names.")
     checks.require(what == "static" or len(names) > 0, f"`{what}` names no column; expected at least one.")
     return names
 
