@@ -13,14 +13,17 @@ import odeprocess as odp
 from odeprocess import engine
 from odeprocess.playground import Exhibit, Question, gather, mount, outlook
 from odeprocess.playground.exhibit import GAUSSIAN
+from odeprocess.playground.gallery import Gallery
 from odeprocess.playground.observations import CAPACITY, Observations
 from odeprocess.playground.outlook import DRAWS, SEED, grid, warm_up
+from odeprocess.playground.page import Page
 from odeprocess.playground.reading import read_csv
 from odeprocess.playground.session import Session
 from odeprocess.playground.words import band_widths
 from playground_cases import prey_folder, sines_folder, table_folder
 
 NUMBERS = st.floats(-1e6, 1e6)
+PANEL = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # Panel 1.9 renames what 1.6 knows by the old name
 ACTIONS = st.lists(st.tuples(st.sampled_from(["add", "set", "delete", "load", "clear"]), st.integers(0, 9), NUMBERS, NUMBERS))
 
 
@@ -295,3 +298,26 @@ def test_the_page_is_no_part_of_the_interface(sines_model):
     mount(app, {"sines": sines_model})
     assert any(getattr(route, "path", "") == "/play" for route in app.routes)
     assert app.openapi()["paths"] == {}, "what answers with a page would break the promises of the document"
+
+
+@PANEL
+@pytest.mark.parametrize(("t", "y"), [(1e300, 0.5), (0.5, 1e300), (0.5, -1e308), (1e12, 1e12)])
+def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(exhibits, t, y):
+    page = Page(Gallery(exhibits))
+    page.attempt(lambda: page.session.put(-1, 0.5, [0.2]))
+    before, complaint = page.session.observations.rows, page.texts.parts["message"]
+    assert complaint.object == ""
+    page.attempt(lambda: page.session.put(-1, t, [y]))
+    assert page.session.observations.rows == before and "too " in complaint.object
+    assert "1 observation</b>" in page.texts.parts["status"].object
+    page.attempt(lambda: page.session.put(-1, -1.0, [0.1]))
+    assert len(page.session.observations) == 2 and complaint.object == ""
+
+
+@PANEL
+def test_a_covariate_that_the_model_cannot_bear_is_refused_and_changes_nothing(exhibits):
+    page = Page(Gallery(exhibits))
+    page.controls._choose("table")
+    page.attempt(lambda: page.session.static.__setitem__(0, 1e300))
+    assert page.session.static[0] == 2.0
+    assert "`static` holds 1e+300" in page.texts.parts["message"].object

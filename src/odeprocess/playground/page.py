@@ -77,15 +77,17 @@ class Page:
         self._later()
 
     def attempt(self, action: Any, *, points: bool = True) -> None:
-        """Does what a user asked and shows what came of it and what it says, or says why it cannot be done."""
+        """Does what a user asked and shows what came of it and what it says; or says why not, and changes nothing."""
+        before = self.session.state()
         try:
             said = action()
+            self.refresh(points=points)
         except ValueError as error:
+            self.session.restore(before)
             self.texts.complain(str(error))
             self.refresh()
             return
         self.texts.complain("")
-        self.refresh(points=points)
         if isinstance(said, str):
             self.texts.tell(said)
 

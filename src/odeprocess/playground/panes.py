@@ -198,10 +198,12 @@ class Controls:
             step = 10.0 ** np.floor(np.log10(spread))
             widget = _widget(pn.widgets.FloatInput, name=name, value=float(static[where.start]), step=step, width=150)
 
+        def enter(value: Any) -> None:
+            static[where] = np.array(categories) == value if categories else value
+
         def change(event: Any) -> None:
             if event.new is not None:
-                static[where] = np.array(categories) == event.new if categories else event.new
-                self.page.refresh()
+                self.page.attempt(lambda: enter(event.new))
 
         widget.param.watch(change, "value")
         return widget

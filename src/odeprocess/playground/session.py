@@ -57,6 +57,14 @@ class Session:
         """The covariates of the series on show."""
         return self._statics.setdefault(self.title, self.exhibit.usual)
 
+    def state(self) -> Any:
+        """What a user has entered for the exhibit on show."""
+        return self.observations.rows, self.static.copy()
+
+    def restore(self, state: Any) -> None:
+        """Goes back to what was entered then."""
+        self.observations.rows, self.static[:] = state
+
     def columns(self) -> dict[str, Exhibit | None]:
         """What is shown, by title, the chosen model first; `None` stands for a Gaussian process."""
         taken = {*self.exhibit.beside, GAUSSIAN}
