@@ -39,7 +39,8 @@ def choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
 def positive(name: str, value: Any, *, integer: bool = False) -> None:
     """Raises unless `value` is a finite number above zero (a whole one if `integer`)."""
     kind = "a whole number" if integer else "a number"
-    good = (is_whole(value) if integer else is_number(value)) and 0 < value <= sys.float_info.max
+    with np.errstate(over="ignore"):  # long doubles do not fit
+        good = (is_whole(value) if integer else is_number(value)) and 0 < value <= sys.float_info.max
     require(bool(good), f"`{name}` is {shown(value)}; expected {kind} above 0.")
 
 
@@ -51,7 +52,7 @@ def whole(name: str, value: Any, least: int, most: int) -> None:
 
 def is_whole(value: Any) -> bool:
     """Whether it is a whole number, of Python's or NumPy's."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))  # a span is an integer to NumPy
 
 
 def is_number(value: Any) -> bool:
@@ -68,6 +69,8 @@ def shown(value: Any, longest: int = 80) -> str:
         text = f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
     elif isinstance(value, int) and abs(value) >= 10**longest:  # Python refuses to write out thousands of digits
         text = f"a whole number of {value.bit_length():,} bits"
+    elif type(value).__repr__ is object.__repr__:
+        text = f"a {type(value).__name__}"
     else:
         text = " ".join(repr(value).split())
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
@@ -83,7 +86,8 @@ def as_array(name: str, value: Any) -> Any:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError
-        return array.astype(np.float64)
+        with np.errstate(over="ignore"):  # long doubles become infinite, which is refused like any infinity
+            return array.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` could not be read as numbers: got {_describe(value)}") from None
 

@@ -112,7 +112,7 @@ def planned(
             options.evaluate_every <= options.epochs,
             f"`evaluate_every` is {options.evaluate_every} but there are {options.epochs} epochs: nothing would be evaluated.",
         )
-        held_out = scaling.apply(validation)
+        held_out = scaling.apply_to_new(validation)
         mask = np.asarray(validation.mask)
         checks.require(
             bool(spec.missing) or bool((mask.any(-1) == mask.all(-1)).all()),

@@ -69,11 +69,7 @@ class Record:
 
     def scaled(self, t: Any, y: Any, least: int) -> Series:
         """Checked observations as the model sees them, padded to a bucket of at least `least` points."""
-        given = pack(t, y, self.static, bucket(t.shape[1], least))
-        series = self.scaling.apply(given, np.nan_to_num(self.origins))
-        for name in ("t", "y", "static"):
-            self.scaling.refuse_far(name, getattr(given, name), getattr(series, name))
-        return series
+        return self.scaling.apply_to_new(pack(t, y, self.static, bucket(t.shape[1], least)), np.nan_to_num(self.origins))
 
     def add(self, t: Any, y: Any, lengths: np.ndarray) -> "Record":
         """The record with more observations; the first ones decide where time begins, if that is open."""
@@ -176,8 +172,7 @@ class Record:
     def scaled_query(self, t: Any) -> Any:
         """Query times as the model sees them."""
         self.check_begun()
-        with np.errstate(over="ignore"):  # what becomes infinite is refused
-            scaled = self.scaling.times(t, self.origins[:, None])
+        scaled = self.scaling.times(t, self.origins[:, None])
         self.scaling.refuse_far("t", t, scaled, "times")
         return scaled
 
@@ -212,8 +207,7 @@ def new_record(count: int, *, origin: Any, scaling: Scaling, **fields: Any) -> R
         checks.finite_times("origin", np.atleast_1d(given))
         origins = np.broadcast_to(given, (count,))
     static = np.asarray(fields["static"], np.float64)
-    with np.errstate(over="ignore"):
-        scaling.refuse_far("static", static, (static - scaling.static_shift[None]) / scaling.static_scale[None])
+    scaling.refuse_far("static", static, scaling.covariates(static))
     if scaling.reach is not None:
         reach.warn(scaling.reach.static_note(static))
     return Record(scaling, origins=origins, explicit=origin is not None, **fields)

@@ -93,14 +93,23 @@ class Scaling:
         return dataclasses.replace(self, reach=None)
 
     def times(self, t: Any, origins: Any) -> Any:
-        """Scaled times; `origins` must broadcast against `t`."""
+        """Scaled times, infinite where they do not fit; `origins` must broadcast against `t`."""
         if checks.is_traced(t):
             origins = jnp.asarray(origins, t.dtype)
-        return (t - origins - self.t_shift) / self.t_scale
+        with np.errstate(over="ignore"):
+            return (t - origins - self.t_shift) / self.t_scale
 
     def values(self, y: Any) -> Any:
-        """Scaled values."""
-        return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+        """Scaled values; infinite where they do not fit."""
+        if checks.is_traced(y):
+            return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+        with np.errstate(over="ignore"):
+            return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+
+    def covariates(self, static: Any) -> Any:
+        """Scaled covariates `[series, k]`; infinite where they do not fit."""
+        with np.errstate(over="ignore"):
+            return (static - self.static_shift[None]) / self.static_scale[None]
 
     def values_to_user(self, y: Any) -> Any:
         """Values in the user's units; NumPy and float64 unless traced."""
@@ -122,12 +131,12 @@ class Scaling:
         Arguments:
             name: what they are.
             given: the numbers in the user's units.
-            scaled: the same as the model sees them; none is NaN.
+            scaled: the same as the model sees them.
             called: what messages call them; `name` by default.
         """
-        if checks.is_traced(given, scaled) or scaled.size == 0 or np.abs(scaled).max() <= FARTHEST:
+        if checks.is_traced(given, scaled) or not (far := np.abs(scaled) > FARTHEST).any():
             return
-        place = np.unravel_index(np.abs(scaled).argmax(), scaled.shape)
+        place = tuple(np.argwhere(far)[0])
         low, high = self._known(name, 0 if name == "t" else int(place[-1]))
         how, unit = "too large", "its unit"
         if name == "t":
@@ -140,10 +149,7 @@ class Scaling:
 
     def beyond(self, y: Any) -> np.ndarray:
         """Which values are too large for the model's arithmetic; a missing one is not."""
-        if checks.is_traced(y):
-            return np.zeros(1, bool)
-        with np.errstate(over="ignore"):
-            return np.abs(self.values(y)) > FARTHEST
+        return np.zeros(1, bool) if checks.is_traced(y) else np.abs(self.values(y)) > FARTHEST
 
     def _known(self, name: str, place: int) -> tuple[float, float]:
         """Between which numbers the training series lay, or lie by and large where nobody knows."""
@@ -163,16 +169,22 @@ class Scaling:
         )
         if origins is None:
             origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
-        with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever asked
-            t = self.times(_host(series.t), origins[:, None])
-            static = (_host(series.static) - self.static_shift[None]) / self.static_scale[None]
-            y, mask = _cast(self.values(_host(series.y))), series.mask
+        t = self.times(_host(series.t), origins[:, None])
+        static = self.covariates(_host(series.static))
+        y, mask = _cast(self.values(_host(series.y))), series.mask
         if checks.is_traced(y, mask):
             y = jnp.where(mask, y, 0.0)
         else:
             mask = np.asarray(mask)
             y = np.where(mask, y, np.zeros((), y.dtype))
         return Series(_cast(t), y, mask, _cast(static))
+
+    def apply_to_new(self, series: Series, origins: np.ndarray | None = None) -> Series:
+        """The same for series that the model was not trained on: raises where a number is too large for its arithmetic."""
+        scaled = self.apply(series, origins)
+        for name in ("t", "y", "static"):
+            self.refuse_far(name, getattr(series, name), getattr(scaled, name))
+        return scaled
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and lists; floats survive a round trip bit by bit."""

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, outcomes, processes
+from . import files, numbers, outcomes, processes
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -33,6 +33,7 @@ PARTS = {
     "damaged forecasters": Part(files.damaged_forecasters, 60_000),
     "damaged streams": Part(files.damaged_streams, 120_000),
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
+    "odd numbers": Part(numbers.odd_numbers, 20_000, warm_up=400),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
 }

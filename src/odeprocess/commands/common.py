@@ -103,10 +103,17 @@ def numbers(text: str, option: str) -> list[float]:
             start, stop, count = text.split(":")
             if not 0 < int(count) <= MOST_TIMES:
                 raise ValueError
-            return np.linspace(float(start), float(stop), int(count)).tolist()
-        return [float(number) for number in text.split(",")]
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = np.linspace(float(start), float(stop), int(count)).tolist()
+        else:
+            found = [float(number) for number in text.split(",")]
+        if not np.isfinite(found).all():
+            raise ValueError
+        return found
     except ValueError:
-        raise ValueError(f"{option} is {text!r}; expected numbers such as 0,1,2.5 or start:stop:count such as 0:24:49.") from None
+        raise ValueError(
+            f"{option} is {text[:80]!r}; expected numbers such as 0,1,2.5 or start:stop:count such as 0:24:49."
+        ) from None
 
 
 def times(text: str | None) -> Any:

@@ -58,10 +58,8 @@ def _roles(header: list[str], exhibit: Exhibit) -> tuple[int, list[int], int | N
     """The places of the time, of the values, and of the name of the series if there is one."""
     lower = [name.lower() for name in header]
     times = [name for name in (exhibit.time.lower(), *TIME) if name in lower]
-    checks.require(
-        bool(times),
-        f"No column of times among {', '.join(header)}; expected one called {' or '.join(dict.fromkeys((exhibit.time, 't')))}.",
-    )
+    wanted = " or ".join(dict.fromkeys((exhibit.time, "t")))
+    checks.require(bool(times), f"No column of times among {', '.join(header)[:200]}; expected one called {wanted}.")
     time = lower.index(times[0])
     series = next((lower.index(name) for name in SERIES if name in lower), None)
     if all(name.lower() in lower for name in exhibit.values):
@@ -69,7 +67,7 @@ def _roles(header: list[str], exhibit: Exhibit) -> tuple[int, list[int], int | N
     rest = [k for k in range(len(header)) if k not in (time, series)]
     checks.require(
         len(rest) == exhibit.channels,
-        f"The file has {len(rest)} column(s) of values ({', '.join(header[k] for k in rest) or 'none'}); "
+        f"The file has {len(rest)} column(s) of values ({', '.join(header[k] for k in rest)[:200] or 'none'}); "
         f"expected {', '.join(exhibit.values)}.",
     )
     return time, rest, series
@@ -82,5 +80,5 @@ def _number(cell: str, row: int, column: str, *, empty: bool = False) -> float:
         value = float(cell)
     except ValueError:
         value = math.nan
-    checks.require(math.isfinite(value), f"Row {row}, column {column}: {cell!r} is not a number.")
+    checks.require(math.isfinite(value), f"Row {row}, column {column[:80]}: {checks.shown(cell)} is not a number.")
     return value
