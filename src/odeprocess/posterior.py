@@ -161,7 +161,8 @@ class Posterior:
         """Values with probabilities `below` beneath and `above` over them: both, since one may be lost in rounding from 1."""
         predicted, m = self._predicted(times, n)
         near, tail = tails.resolved(predicted.mean.dtype), np.minimum(below, above)
-        found = engine.quantiles(predicted, np.clip(below, near, 1.0 - near), of_function=of_function)
+        asked = below if of_function else np.clip(below, near, 1.0 - near)
+        found = engine.quantiles(predicted, asked, of_function=of_function)
         far = () if of_function else np.flatnonzero(tail < near)
         checks.require(
             len(far) == 0 or not checks.is_traced(found),

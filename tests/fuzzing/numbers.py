@@ -50,12 +50,19 @@ COUNTS = (0, -1, -(10**400), 2.5, 10**7, 10**9, 10**400, 2**63, float("nan"), fl
 LEVELS = (0.5, 0.9, 1 - 1e-8, 1 - 1e-16, 1e-8, 1e-46, 1e-300, 5e-324, 0.0, 1.0, -0.1, 1.1, 2.0, *BAD)
 
 
-def odd_numbers(seed: int, count: int) -> Counter:
+class Odds(random.Random):
+    """Chance, and how many kinds of models it may choose from."""
+
+    kinds = 9
+
+
+def odd_numbers(seed: int, count: int, kinds: int = Odds.kinds, places: tuple[str, ...] = ()) -> Counter:
     """Numbers of every size and kind, to everything that takes numbers."""
-    compile_all()
-    rng, found = random.Random(seed), Counter()
+    compile_all(kinds)
+    rng, found = Odds(seed), Counter()
+    rng.kinds = kinds
     for _ in range(count):
-        name = rng.choice(list(PLACES))
+        name = rng.choice(places or list(PLACES))
         found[_outcome(name, functools.partial(PLACES[name], rng))] += 1
     return found
 
@@ -83,7 +90,7 @@ def finite(result: Any, *, unreached: bool = False) -> bool:
     return True
 
 
-def number(rng: random.Random, *, strange: float = 0.1) -> Any:
+def number(rng: Odds, *, strange: float = 0.1) -> Any:
     """One number, or what somebody may take for one."""
     kind = rng.random()
     if kind < strange:
@@ -93,14 +100,14 @@ def number(rng: random.Random, *, strange: float = 0.1) -> Any:
     return rng.choice(USUAL if kind < 0.6 else FAR)
 
 
-def written(rng: random.Random) -> str:
+def written(rng: Odds) -> str:
     """A number as text, or what stands where one should."""
     return rng.choice(
         (*map(str, (*USUAL, *FAR, *BAD)), "", "x", "1e999", "9" * 5000, "1_0", "٣", "3", "-1", "1000000000", "\x1b[31m")
     )
 
 
-def numbers(rng: random.Random, *shape: int, strange: float = 0.02, usual: float = 0.6) -> Any:
+def numbers(rng: Odds, *shape: int, strange: float = 0.02, usual: float = 0.6) -> Any:
     """An array, or nested lists, of mostly usual numbers."""
     size = int(np.prod(shape))
     cells = [rng.choice((0.1, 0.5, 0.9)) if rng.random() < usual else number(rng, strange=strange) for _ in range(size)]
@@ -114,7 +121,7 @@ def numbers(rng: random.Random, *shape: int, strange: float = 0.02, usual: float
     return nested
 
 
-def times(rng: random.Random, count: int) -> Any:
+def times(rng: Odds, count: int) -> Any:
     """Times within the horizon or before it, or much too far away."""
     return numbers(rng, count, usual=0.85) if rng.random() < 0.6 else [rng.choice((0.0, 0.5, 1.0, -0.5)) for _ in range(count)]
 
@@ -145,11 +152,11 @@ def sound() -> tuple[odp.Posterior, ...]:
 
 
 @functools.cache
-def compile_all() -> None:
+def compile_all(kinds: int) -> None:
     """Asks every model all that will be asked, so that no attempt waits for a compilation."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for posterior in sound():
+        for posterior in sound()[:kinds]:
             for at in ([0.1, 0.5, 0.9], [-0.5, 0.5, 0.9]):
                 y = [[0.1, 0.9], [0.5, 0.1]]
                 found = described(posterior.update(at[:2], y))
@@ -162,18 +169,18 @@ def compile_all() -> None:
                     described(posterior.update(at[:2], y).refine())
 
 
-def model_of(rng: random.Random) -> odp.Model:
-    return rng.choice(models())
+def model_of(rng: Odds) -> odp.Model:
+    return rng.choice(models()[: rng.kinds])
 
 
-def posterior_of(rng: random.Random) -> odp.Posterior:
+def posterior_of(rng: Odds) -> odp.Posterior:
     """A sound posterior, or one that was given odd numbers and took them."""
     if rng.random() < 0.7:
-        return rng.choice(sound())
+        return rng.choice(sound()[: rng.kinds])
     return conditioned(rng)
 
 
-def conditioned(rng: random.Random) -> odp.Posterior:
+def conditioned(rng: Odds) -> odp.Posterior:
     model = model_of(rng)
     origin = number(rng) if model.scaling.origin == "first" and rng.random() < 0.5 else None
     draws = rng.choice(COUNTS[:-4]) if rng.random() < 0.05 else DRAWS
@@ -191,7 +198,7 @@ def described(posterior: odp.Posterior) -> list[Any]:
     return [posterior.mean(at), posterior.std(at), posterior.sample(at), *posterior.interval(at)]
 
 
-def _log_prob(rng: random.Random) -> Any:
+def _log_prob(rng: Odds) -> Any:
     posterior, t, y = posterior_of(rng), times(rng, 2), numbers(rng, 2, 2)
     joint, method = rng.random() < 0.5, rng.choice(("samples", "samples", "importance"))
     found = posterior.log_prob(t, y, joint=joint, method=method)
@@ -201,7 +208,7 @@ def _log_prob(rng: random.Random) -> Any:
     return found if joint else np.where(np.isnan(array), 0.0, found)
 
 
-def _suggest(rng: random.Random) -> Any:
+def _suggest(rng: Odds) -> Any:
     options: dict[str, Any] = {"by": rng.choice(("spread", "information"))}
     if rng.random() < 0.5:
         options["costs"] = numbers(rng, 3)
@@ -209,11 +216,11 @@ def _suggest(rng: random.Random) -> Any:
         options["forbidden"] = [numbers(rng, 2)]
     if rng.random() < 0.2:
         options["count"] = rng.choice((*COUNTS[:-4], 1))
-    found = odp.suggest(rng.choice(sound()), times(rng, 3), **options)
+    found = odp.suggest(rng.choice(sound()[: rng.kinds]), times(rng, 3), **options)
     return found.times, found.scores
 
 
-def _stream(rng: random.Random) -> Any:
+def _stream(rng: Odds) -> Any:
     stream = odp.Stream(model_of(rng), key=KEY, draws=DRAWS)
     stream.open("a", static=numbers(rng, 1))
     stream.observe("a", times(rng, 2), numbers(rng, 2, 2))
@@ -221,13 +228,13 @@ def _stream(rng: random.Random) -> Any:
     return described(stream.posterior("a")) if stream.count("a") else None
 
 
-def _scaling(rng: random.Random) -> Any:
+def _scaling(rng: Odds) -> Any:
     series = odp.make_series(numbers(rng, 2, 3), numbers(rng, 2, 3, 2), numbers(rng, 2, 1))
     scaled = odp.Scaling.fit(series).apply(series)
     return scaled.t, scaled.y, scaled.static
 
 
-def _fit(rng: random.Random) -> Any:
+def _fit(rng: Odds) -> Any:
     if rng.random() > 0.02:  # a training takes as long as a hundred of the others
         return None
     series = odp.make_series(numbers(rng, 4, 3, usual=0.95), numbers(rng, 4, 3, 1, usual=0.9), numbers(rng, 4, 1))
@@ -239,7 +246,7 @@ def _fit(rng: random.Random) -> Any:
     return jax.tree.leaves(model.process), model.condition(static=[0.0], key=KEY, draws=4).mean([series.t[0, 0]])
 
 
-def _options(rng: random.Random) -> None:
+def _options(rng: Odds) -> None:
     value = number(rng, strange=0.5) if rng.random() < 0.7 else rng.choice(COUNTS)
     kind, names = rng.choice(
         (
@@ -261,7 +268,7 @@ def _forecaster() -> odp.Forecaster:
     return table_cases.untrained()
 
 
-def _table(rng: random.Random) -> Any:
+def _table(rng: Odds) -> Any:
     """A cell or two of a table, the times that are asked, and the quantiles."""
     table = table_cases.table(series=2).astype({"t": object, "level": object, "speed": object, "dose": object})
     for _ in range(rng.choice((0, 1, 2))):
@@ -282,7 +289,7 @@ def _exhibit() -> Exhibit:
     )
 
 
-def _page(rng: random.Random) -> Any:
+def _page(rng: Odds) -> Any:
     session = Session({"sines": _exhibit()})
     session.put(-1, _real(rng), [_real(rng)])
     session.move(0, _real(rng), 0, _real(rng))
@@ -291,12 +298,12 @@ def _page(rng: random.Random) -> Any:
     return session.outlooks()
 
 
-def _real(rng: random.Random) -> float:
+def _real(rng: Odds) -> float:
     """A number as a browser sends it."""
     return rng.choice((*USUAL, *FAR, *BAD, 0.5, 0.5, 0.5, 0.5))
 
 
-def _quantile(rng: random.Random) -> Any:
+def _quantile(rng: Odds) -> Any:
     posterior, of = posterior_of(rng), rng.choice(("observations", "function"))
     if rng.random() < 0.5:
         return posterior.interval([0.0, 0.5, 0.9], rng.choice((*LEVELS, number(rng, strange=0.5))), of=of)
@@ -304,20 +311,20 @@ def _quantile(rng: random.Random) -> Any:
     return posterior.quantile([0.0, 0.5, 0.9], q, of=of)
 
 
-def _sample(rng: random.Random) -> Any:
+def _sample(rng: Odds) -> Any:
     ask = rng.choice(("sample", "mean", "std"))
     n = rng.choice(COUNTS) if rng.random() < 0.3 else DRAWS
     return getattr(posterior_of(rng), ask)(times(rng, 3), n)
 
 
-def _refine(rng: random.Random) -> Any:
+def _refine(rng: Odds) -> Any:
     model = models()[3]
     posterior = model.condition(times(rng, 2), numbers(rng, 2, 2), static=numbers(rng, 1), key=KEY, draws=DRAWS)
     steps = rng.choice((-1, 2.5, 10**9, 10**400, "3", None)) if rng.random() < 0.1 else 3
     return described(posterior.refine(steps=steps))
 
 
-PLACES: dict[str, Callable[[random.Random], Any]] = {
+PLACES: dict[str, Callable[[Odds], Any]] = {
     "condition": lambda rng: described(conditioned(rng)),
     "update": lambda rng: described(posterior_of(rng).update(times(rng, 2), numbers(rng, 2, 2))),
     "sample, mean, std": _sample,
