@@ -41,7 +41,7 @@ def table_folder(root: Path) -> Path:
 # What a name may be that somebody chose to do harm with: as code, as HTML, as mathematics, as a format, as a path.
 ATTACKS = (
     *(
-        '"); open("canary", "w"); ("',
+        '"); open("canary", "w"); figure.savefig("',
         "'); open('canary', 'w'); ('",
         '"""\nopen("canary", "w")\n"""',
         "\\",
