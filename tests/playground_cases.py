@@ -10,6 +10,8 @@ import table_cases
 from cases import SOLVER, untrained
 from odeprocess.playground.exhibit import NOTES
 
+PREY_SIZES = {"r_dim": 8, "z_dim": 6, "l_dim": 4, "h_dim": 8, "missing": True, "solver": SOLVER}
+
 
 def save(model: odp.Model, folder: Path, **notes) -> Path:
     dataclasses.replace(model, info={**model.info, NOTES: notes}).save(folder)
@@ -26,8 +28,7 @@ def sines_folder(model: odp.Model, root: Path) -> Path:
 
 def prey_folder(root: Path) -> Path:
     """Two channels, of which a click gives one; untrained."""
-    sizes = {"r_dim": 8, "z_dim": 6, "l_dim": 4, "h_dim": 8, "missing": True, "solver": SOLVER}
-    model = untrained(odp.variant("ndp", **sizes), odp.data.lotka_volterra.sample(8, key=jr.key(0)))
+    model = untrained(odp.variant("ndp", **PREY_SIZES), odp.data.lotka_volterra.sample(8, key=jr.key(0)))
     return save(model, root / "prey", title="Predators and prey", values=["prey", "predators"])
 
 
@@ -35,3 +36,33 @@ def table_folder(root: Path) -> Path:
     """A forecaster's model: the logarithm of one column, a number and a category for each series; untrained."""
     table_cases.untrained().save(root / "table")
     return root / "table"
+
+
+# What a name may be that somebody chose to do harm with: as code, as HTML, as mathematics, as a format, as a path.
+ATTACKS = (
+    *(
+        '"); open("canary", "w"); figure.savefig("',
+        "'); open('canary', 'w'); ('",
+        '"""\nopen("canary", "w")\n"""',
+        "\\",
+        "\\'",
+        '\\"',
+        "'",
+        '"',
+    ),
+    *("# \nopen('canary', 'w')", "\r\nopen('canary', 'w')#", "{0}", "{folder}", "{{", "}", "%s%n", "${HOME}", "`touch canary`"),
+    *("$", "a$b", "cost_$", "$\\frac{", "$$x$$", "\\(x\\)", "<img src=x onerror=\"window.hacked='yes'\">", "{{ 7 * 7 }}"),
+    *("</script><script>window.hacked='yes'</script>", "&amp;", "=cmd|' /C calc'!A0", "-rf", "..", " ", "\t", "\x1b[31m", "\x7f"),
+    *("\u202egnp", "é\u0301", "名前", "\u2028", "\udcff", "con", "a" * 200),
+)
+
+
+def odd_folder(root: Path) -> Path:
+    """A model whose folder, title and columns have names that would do harm as code, HTML or mathematics."""
+    code, markup = ATTACKS[0], "<img src=x onerror=\"window.hacked='yes'\">"
+    model = untrained(odp.variant("ndp", **PREY_SIZES), odp.data.lotka_volterra.sample(8, key=jr.key(0)))
+    folder = save(
+        model, root / code, title=f"Odd {markup}", about=markup, time="$t$", values=[markup, "$$cost_$$"], beside={markup: code}
+    )
+    save(model, folder / code, title=code)
+    return folder

@@ -33,7 +33,7 @@ CONTEXTS = {
 QUERIES = {
     "a NaN time": (lambda p: p.mean([0.0, NAN]), "`times` holds 1 NaN"),
     "times of a batch": (lambda p: p.mean(np.zeros((2, 3))), r"`times` has shape \(2, 3\); expected \[m\]"),
-    "no draws": (lambda p: p.sample([0.0], 0), "`n` is 0; expected a whole number above 0"),
+    "no draws": (lambda p: p.sample([0.0], 0), "`n` is 0; expected a whole number from 1"),
     "half a draw": (lambda p: p.sample([0.0], 2.5), "`n` is 2.5"),
     "ragged times": (lambda p: p.mean([[0.0], [1.0, 2.0]]), "rows of different lengths"),
     "no quantiles": (lambda p: p.quantile([0.0], []), "`q` is \\[\\]"),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from playground_cases import prey_folder, sines_folder
+from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -24,7 +24,7 @@ WIDTH = re.compile(r"the 90 % band is ([\d.e−]+) wide")
 def address(sines_model, tmp_path_factory):
     """A server of its own process, as a user starts it."""
     root = tmp_path_factory.mktemp("models")
-    folders = [sines_folder(sines_model, root), prey_folder(root)]
+    folders = [sines_folder(sines_model, root), prey_folder(root), odd_folder(root)]
     command = [sys.executable, "-m", "odeprocess", "play", *map(str, folders), "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -150,7 +150,7 @@ def test_suggestion_file_model_and_downloads(address, browser, tmp_path):
         assert page.get_by_role("alert").count() == 0
         page.get_by_text("Loaded 3 observations.").wait_for()
 
-        for name, kind in (("Picture (PNG)", b"\x89PNG"), ("Python code", b'"""Sines')):
+        for name, kind in (("Picture (PNG)", b"\x89PNG"), ("Python code", b'"""What the model says')):
             with page.expect_download(timeout=60_000) as waited:
                 page.get_by_role("link", name=name).or_(page.get_by_role("button", name=name)).first.click()
             waited.value.save_as(tmp_path / "saved")
@@ -190,3 +190,25 @@ def test_the_table_is_enough_and_models_stand_side_by_side(address, browser):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("button", name="Delete observation 1").press("Enter")
         band(page, 1)
+
+
+def test_names_that_would_do_harm_are_only_shown(address, browser, tmp_path):
+    """As code, as HTML and as mathematics (which would be fetched from elsewhere)."""
+    with opened(browser, address) as page:
+        title = page.get_by_label("Model", exact=True).locator("option").filter(has_text="Odd").inner_text()
+        page.get_by_label("Model", exact=True).select_option(title)
+        page.wait_for_function("() => [...Bokeh.index.all_views()].filter(v => v.model.type === 'Figure').length === 3")
+        page.mouse.click(*spot(page, 0.7, 0.9, number=1))
+        page.get_by_role("status").filter(has_text="1 observation: the 90 % band of <img src=x").wait_for()
+        page.get_by_role("checkbox", name="<img src=x").check()
+        page.wait_for_function("() => [...Bokeh.index.all_views()].filter(v => v.model.type === 'Figure').length === 6")
+        for name, ending in (("Picture (PNG)", ".png"), ("Python code", ".py")):
+            with page.expect_download(timeout=LONGEST) as waited:
+                page.get_by_role("link", name=name).or_(page.get_by_role("button", name=name)).first.click()
+            assert re.fullmatch(rf"[\w.-]+\{ending}", waited.value.suggested_filename)
+            waited.value.save_as(tmp_path / f"saved{ending}")
+        assert (tmp_path / "saved.png").read_bytes().startswith(b"\x89PNG")
+        assert repr(ATTACKS[0])[1:-1] in (tmp_path / "saved.py").read_text()
+        page.screenshot(path=tmp_path / "page.png")
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img[src=x]").count() == 0

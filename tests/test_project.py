@@ -14,8 +14,8 @@ PACKAGE = ROOT / "src" / "odeprocess"
 
 # A file imports only from files that stand before it. ARCHITECTURE.md explains the order.
 LAYERS = """
-version checks plain_data storage progress compilation
-linear series reach scaling distributions
+version checks names plain_data storage progress compilation
+linear series reach scaling distributions tails
 data.files data.curves data.physics data.images data.characters data
 tasks
 process.nets process.tableaus process.stepping process.aggregation process.encoder process.latent
@@ -37,8 +37,8 @@ experiments.classifier experiments.active experiments.timing experiments.gaussia
 experiments.measure experiments.accuracy
 experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
-playground.theme playground.observations playground.exhibit playground.outlook playground.reading playground.script
-playground.session playground.words playground.figures playground.table playground.panes playground.starters
+playground.theme playground.observations playground.exhibit playground.outlook playground.picture playground.reading
+playground.script playground.session playground.words playground.figures playground.table playground.panes playground.starters
 playground.gallery playground.page playground.serving playground
 commands.common commands.sets commands.tables commands.play commands.serving commands
 cli __main__

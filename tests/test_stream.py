@@ -121,8 +121,8 @@ def test_what_cannot_be_added_leaves_the_stream_as_it_was(first_model, two_chann
     bad = {
         "as many": lambda: stream.observe(["a"], [0.1, 0.2], np.ones((2, 2))),
         "NaN or infinite": lambda: stream.observe(["a", "new"], [0.1, np.nan], np.ones((2, 2))),
-        "too large for the model": lambda: stream.observe(["new", "a"], [0.6, 0.2], [[0.0, 0.0], [1e300, 0.0]]),
-        "even after scaling": lambda: stream.observe(["new", "a"], [0.6, -1e200], np.ones((2, 2))),
+        "`y` holds 1e\\+300, which is too large": lambda: stream.observe(["new", "a"], [0.6, 0.2], [[0.0, 0.0], [1e300, 0.0]]),
+        "too far from where its series begins": lambda: stream.observe(["new", "a"], [0.6, -1e200], np.ones((2, 2))),
         "has 3 channel": lambda: stream.observe("a", [0.1], np.ones((1, 3))),
         "strings or whole numbers": lambda: stream.observe([("a",)], [0.1], np.ones((1, 2))),
         r"expected \[n\]": lambda: stream.observe("a", np.zeros((1, 1)), np.ones((1, 1, 2))),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
+MOST_STEPS = 1000  # of `refine`: three settle most posteriors
 MOST_DRAWS = 1_000_000  # of a posterior; their latents alone take half a gigabyte then
 
 
@@ -28,20 +29,51 @@ def require(condition: bool, message: str) -> None:
 
 def choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
     """Raises unless `value` is one of `allowed`."""
-    require(value in allowed, f"`{name}` is {value!r}; expected one of {', '.join(map(repr, allowed))}.")
+    try:
+        good = bool(value in allowed)
+    except (TypeError, ValueError):  # arrays compare element by element
+        good = False
+    require(good, f"`{name}` is {shown(value)}; expected one of {', '.join(map(repr, allowed))}.")
 
 
 def positive(name: str, value: Any, *, integer: bool = False) -> None:
     """Raises unless `value` is a finite number above zero (a whole one if `integer`)."""
-    kind, types = ("a whole number", (int, np.integer)) if integer else ("a number", (int, float, np.number))
-    good = isinstance(value, types) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
-    require(bool(good), f"`{name}` is {value!r}; expected {kind} above 0.")
+    kind = "a whole number" if integer else "a number"
+    with np.errstate(over="ignore"):  # long doubles do not fit
+        good = (is_whole(value) if integer else is_number(value)) and 0 < value <= sys.float_info.max
+    require(bool(good), f"`{name}` is {shown(value)}; expected {kind} above 0.")
 
 
 def whole(name: str, value: Any, least: int, most: int) -> None:
     """Raises unless `value` is a whole number from `least` to `most`."""
-    good = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
-    require(bool(good), f"`{name}` is {value!r}; expected a whole number from {least:,} to {most:,}.")
+    good = is_whole(value) and least <= value <= most
+    require(bool(good), f"`{name}` is {shown(value)}; expected a whole number from {least:,} to {most:,}.")
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number, of Python's or NumPy's."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))  # a span is an integer to NumPy
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a real number, of Python's or NumPy's; NaN and infinity are."""
+    return is_whole(value) or isinstance(value, (float, np.floating))
+
+
+def shown(value: Any, longest: int = 80) -> str:
+    """What a user passed, for a message: on one line, short, and numbers as one writes them."""
+    if isinstance(value, (np.generic, np.ndarray)) and value.size <= longest:
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(shown(x, longest) for x in value[: longest // 2])
+        text = f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+    elif isinstance(value, int) and abs(value) >= 10**longest:  # Python refuses to write out thousands of digits
+        text = f"a whole number of {value.bit_length():,} bits"
+    elif type(value).__repr__ is object.__repr__:
+        text = f"a {type(value).__name__}"
+    else:
+        text = " ".join(repr(value).split())
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def as_array(name: str, value: Any) -> Any:
@@ -54,7 +86,8 @@ def as_array(name: str, value: Any) -> Any:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError
-        return array.astype(np.float64)
+        with np.errstate(over="ignore"):  # long doubles become infinite, which is refused like any infinity
+            return array.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` could not be read as numbers: got {_describe(value)}") from None
 
@@ -88,7 +121,7 @@ def _describe(value: Any) -> str:
 
 def instance(name: str, value: Any, kind: type, example: str) -> None:
     """Raises unless `value` is a `kind`."""
-    require(isinstance(value, kind), f"`{name}` is {value!r}; expected {example}.")
+    require(isinstance(value, kind), f"`{name}` is {shown(value)}; expected {example}.")
 
 
 def finite_times(name: str, t: Any, where: str = "") -> None:

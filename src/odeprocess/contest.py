@@ -77,7 +77,7 @@ def held_back(series: Series, count: int | None = None) -> tuple[Series, Series]
     count = min(HELD_OUT, total // 5) if count is None else count
     checks.require(
         isinstance(count, int) and 0 < count < total - 1,
-        f"{count!r} of {total} series would be held out; expected a whole number, and two or more left to train on.",
+        f"{checks.shown(count)} of {total} series would be held out; expected a whole number, and two or more left to train on.",
     )
     order = np.random.default_rng(0).permutation(total)  # tables are often sorted
     return series[np.sort(order[count:])], series[np.sort(order[:count])]

@@ -19,6 +19,7 @@ from .posterior import Posterior
 from .series import bucket
 
 By = Literal["spread", "information"]
+DEAREST = 1e15  # times as dear as the cheapest
 TINY, HUGE = 1e-12, 1e12  # variances of noise, in scaled units: no division by zero, and nothing to be learned
 
 
@@ -87,7 +88,8 @@ def suggest(
     curves, noise = _curves(posterior, posterior.record.squeeze(asked), draws)
     target = None if about is None else _curves(posterior, about, draws)
     padding = ((0, 0), (0, curves.shape[2] - times.shape[1]))
-    open_, price = np.pad(allowed, padding), np.pad(price, padding, constant_values=1.0).astype(curves.dtype)
+    unit = float(np.sqrt(price.min()) * np.sqrt(price.max()))  # so that prices in any currency fit into float32
+    open_, price = np.pad(allowed, padding), np.pad(price / unit, padding, constant_values=1.0).astype(curves.dtype)
     picks = _choose(curves, noise, open_, price, target, by, bucket(count))  # a few numbers of picks, so few compilations
     places, scores = (np.asarray(x)[:, :count] for x in picks)
     checks.require(
@@ -95,7 +97,10 @@ def suggest(
         "The solver did not reach the candidates, so nothing can be said of them. Offer times nearer to the training data.",
     )
     found = np.take_along_axis(times, places, -1)
-    return Suggestion(posterior.record.squeeze(found), posterior.record.squeeze(scores.astype(np.float64)))
+    with np.errstate(over="ignore"):
+        scores = scores.astype(np.float64) / unit
+    checks.require(bool(np.isfinite(scores).all()), "`costs` are so small that scores overflow; count them in a smaller unit.")
+    return Suggestion(posterior.record.squeeze(found), posterior.record.squeeze(scores))
 
 
 def spread(curves: Any) -> Any:
@@ -191,6 +196,8 @@ def _costs(costs: Any, times: np.ndarray) -> np.ndarray:
         f"`costs` has shape {price.shape}; expected one for each candidate, {times.shape[1:]}.",
     )
     checks.require(bool((price > 0).all() and np.isfinite(price).all()), "`costs` must be finite and above 0.")
+    apart = np.log(price.max()) - np.log(price.min())
+    checks.require(apart < np.log(DEAREST), f"`costs` differ by a factor of more than {DEAREST:g}; expected less.")
     return np.broadcast_to(price, times.shape)
 
 

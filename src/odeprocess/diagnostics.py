@@ -22,7 +22,8 @@ class SolverError:
     Attributes:
         absolute: the largest, in the user's units.
         relative: the largest, over the predictive standard deviation of an observation at that time.
-        relative_to_function: the largest, over the standard deviation of the function there, noise left out.
+        relative_to_function: the largest, over the standard deviation of the function there, noise left out; infinite where
+            the draws do not differ, such as one draw alone.
     """
 
     absolute: float
@@ -58,4 +59,5 @@ def solver_error(posterior: Posterior, times: Any, n: int | None = None) -> Solv
         mean = np.asarray(reported(predicted.mean, ok, "reach every time, even at tight tolerances,"))
     error = np.abs(got - record.squeeze(record.scaling.values_to_user(mean))).max(-3)
     stds = [posterior.std(times, n, of=of) for of in ("observations", "function")]
-    return SolverError(float(error.max()), *(float((error / std).max()) for std in stds))
+    shares = [np.divide(error, std, out=np.where(error > 0, np.inf, 0.0), where=std > 0) for std in stds]
+    return SolverError(float(error.max()), *(float(share.max()) for share in shares))

@@ -90,6 +90,7 @@ class Normal(AbstractDistribution):
         # Zero in value; its gradient is the implicit one, dx = −dF(x) / f(x).
         below = ndtr((found[None] - self.loc) / self.scale).mean(0)
         density = jax.lax.stop_gradient(jnp.exp(self.log_prob(found[None])).mean(0))
+        density = jnp.where(density > 0, density, jnp.inf)  # it underflows where draws lie very far apart
         return found - (below - jax.lax.stop_gradient(below)) / density
 
 

@@ -89,7 +89,9 @@ def decode(process: Process, z: Any, t: Any, extent: Extent) -> tuple[AbstractDi
     """Decodes draws `z [series, n, z]` at `t [series, m]`: a distribution `[series, n, m, channels]` and what was reached."""
     over_draws = jax.vmap(lambda z, t: process.predict(z, t, extent), (0, None))
     with jax.default_matmul_precision("highest"):
-        return jax.vmap(over_draws)(z, t)
+        predicted, ok = jax.vmap(over_draws)(z, t)
+    squares = predicted.mean**2 + predicted.std**2  # what moments are made of
+    return predicted, ok & jnp.isfinite(squares).all(-1)
 
 
 def noise_of(belief: Belief, predicted: AbstractDistribution) -> AbstractDistribution:

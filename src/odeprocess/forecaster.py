@@ -154,8 +154,12 @@ class Forecaster(AbstractEstimator):
         Returns:
             A long table: series, time, `variable`, `mean`, `std` and quantiles such as `q0.05`, measurement noise included.
         """
-        levels = np.atleast_1d(np.asarray(checks.as_array("quantiles", quantiles), np.float64)).tolist()
-        checks.require(all(0 < q < 1 for q in levels), f"`quantiles` is {quantiles!r}; expected numbers between 0 and 1.")
+        array = np.atleast_1d(np.asarray(checks.as_array("quantiles", quantiles), np.float64))
+        levels = list(dict.fromkeys(array.ravel().tolist()))
+        checks.require(
+            array.ndim == 1 and all(0 < q < 1 for q in levels),
+            f"`quantiles` is {checks.shown(quantiles)}; expected numbers between 0 and 1 (both excluded).",
+        )
         long = self._read(table)
         asked = self._times(times, long)
         with progress_bar(len(long), "predicting", show=self.verbose) as step:
@@ -164,7 +168,7 @@ class Forecaster(AbstractEstimator):
 
     def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", refine: bool | None = None) -> Any:
         """Draws: new measurements, or the trajectories beneath (`of="function"`); as `predict`, with `draw` and `value`."""
-        checks.positive("n", n, integer=True)
+        checks.whole("n", n, 1, checks.MOST_DRAWS)
         long = self._read(table)
         asker = dataclasses.replace(self._asker(refine), draws=n)
         return native(drawn(asker, self.layout_, long, self._times(times, long), n, of), long.table.kind)

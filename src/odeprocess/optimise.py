@@ -74,12 +74,12 @@ class FitOptions:
         checks.choice("objective", self.objective, (None, *OBJECTIVES))
         checks.require(
             self.polish is None or (isinstance(self.polish, int) and self.polish >= 0),
-            f"`polish` is {self.polish!r}; expected a number of epochs, 0 or more.",
+            f"`polish` is {checks.shown(self.polish)}; expected a number of epochs, 0 or more.",
         )
         for name in ("kl_warm_up", "horizon_growth"):
             value = getattr(self, name)
-            good = isinstance(value, (int, float)) and 0.0 <= value <= 1.0
-            checks.require(good, f"`{name}` is {value!r}; expected a share of the epochs, from 0 to 1.")
+            good = checks.is_number(value) and 0.0 <= value <= 1.0
+            checks.require(good, f"`{name}` is {checks.shown(value)}; expected a share of the epochs, from 0 to 1.")
         checks.choice("keep", self.keep, ("best", "last"))
         checks.choice("schedule", self.schedule, ("constant", "cosine"))
 

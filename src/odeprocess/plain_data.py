@@ -94,7 +94,7 @@ def _read_plain(hint: Any, value: Any, name: str) -> Any:
     elif hint is int:
         good = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     else:
-        good = isinstance(value, hint) and (hint is not str or len(value) <= LONGEST_TEXT)
+        good = isinstance(value, hint) and (hint is not str or (len(value) <= LONGEST_TEXT and _is_unicode(value)))
     checks.require(good, f"`{name}` is {_shown(value)}; expected {expected}.")
     return value
 
@@ -102,6 +102,15 @@ def _read_plain(hint: Any, value: Any, name: str) -> Any:
 def _is_number(value: Any) -> bool:
     # An integer that float64 cannot hold would raise an OverflowError.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be written: JSON may hold halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

@@ -1,10 +1,11 @@
-"""Pictures of posteriors (needs the `plots` extra)."""
+"""Pictures of posteriors (needs the `plots` extra). Names that somebody chose are no mathematics, whatever `$` they hold."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .names import readable
 from .posterior import Posterior
 
 try:
@@ -103,11 +104,11 @@ def plot_table(predicted: Any, observed: Any, series: str, time: str, values: Se
             ax.plot(t[order], mean[order], color=COLOURS[j % 5], linewidth=2.0)
             rows = given == name
             ax.plot(observed.column(time).to_numpy()[rows], observed.column(value).to_numpy()[rows], "o", color=INK, markersize=4)
-            ax.set_title(f"{name}", fontsize=9)
+            ax.set_title(readable(str(name)), fontsize=9, parse_math=False)
             ax.spines[["top", "right"]].set_visible(False)
-        axes[j * deep, 0].set_ylabel(value)
+        axes[j * deep, 0].set_ylabel(readable(value), parse_math=False)
     for ax in axes.flat:
         ax.set_visible(bool(ax.lines))
     for ax in axes[-1]:
-        ax.set_xlabel(time)
+        ax.set_xlabel(readable(time), parse_math=False)
     return figure

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from . import beliefs, checks, engine, reach
+from . import beliefs, checks, engine, reach, tails
 from .calibration import Calibration
 from .distributions import AbstractDistribution, Normal
 from .functions import Functions, evaluate, extent_for, picked, reported
@@ -62,7 +62,7 @@ class Posterior:
     def __getitem__(self, index: int) -> "Posterior":
         """The posterior of one series of a batch, with the same draws."""
         if not isinstance(index, (int, np.integer)):
-            raise TypeError(f"A posterior is indexed by the number of a series, not by {index!r}.")
+            raise TypeError(f"A posterior is indexed by the number of a series, not by {checks.shown(index)}.")
         part = picked(int(index), len(self), "series")
         summary, belief = jax.tree.map(lambda x: x[part], (self.summary, self.belief))
         fields = {"record": self.record[part.start], "summary": summary, "belief": belief, "keys": self.keys[part]}
@@ -104,12 +104,12 @@ class Posterior:
             steps: double steps of the solver for a draw, on average and at most; 0 gives the encoder's guess back.
         """
         n = self.draws if n is None else n
-        checks.positive("n", n, integer=True)
-        checks.require(isinstance(steps, int) and steps >= 0, f"`steps` is {steps!r}; expected a whole number, 0 or more.")
+        checks.whole("n", n, 1, checks.MOST_DRAWS)
+        checks.whole("steps", steps, 0, checks.MOST_STEPS)
         belief = beliefs.amortised(self.process, self.record, self.summary)
         if steps == 0:
-            return dataclasses.replace(self, belief=belief, draws=n, steps=0, _last={})
-        return self._refined(n, steps, belief, belief)
+            return dataclasses.replace(self, belief=belief, draws=int(n), steps=0, _last={})
+        return self._refined(int(n), int(steps), belief, belief)
 
     def _refined(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
         by = self.calibrations.get("refined")
@@ -143,25 +143,39 @@ class Posterior:
     def quantile(self, times: Any, q: Any, n: int | None = None, *, of: Of = "observations") -> Any:
         """Quantiles at `times`; several `q` add a leading axis, before that of the series.
 
-        Those of observations are exact for the mixture of the draws; those of the function are empirical.
+        Those of observations are exact for the mixture of the draws, however far out (inside `jax.jit` and `jax.grad` as far as
+        float32 can tell); those of the function are empirical, so they never leave the range of the draws.
         """
+        checks.require(not checks.is_traced(q), "`q` is traced; expected concrete numbers.")
         levels = np.asarray(checks.as_array("q", q), np.float64)
         checks.require(
             levels.ndim <= 1 and levels.size > 0 and bool(((levels > 0) & (levels < 1)).all()),
-            f"`q` is {q!r}; expected a number, or a list of them, between 0 and 1 (both excluded).",
+            f"`q` is {checks.shown(q)}; expected a number, or a list of them, between 0 and 1 (both excluded).",
         )
-        of_function = self._is_function(of)
-        predicted, m = self._predicted(times, n)
-        found = engine.quantiles(predicted, np.atleast_1d(levels), of_function=of_function)
-        values = [self._values_out(x, m) for x in found]
+        values = self._quantiles(times, np.atleast_1d(levels), np.atleast_1d(1.0 - levels), n, self._is_function(of))
         if levels.ndim == 0:
             return values[0]
         return jax.numpy.stack(values) if checks.is_traced(*values) else np.stack(values)
 
+    def _quantiles(self, times: Any, below: np.ndarray, above: np.ndarray, n: int | None, of_function: bool) -> list[Any]:
+        """Values with probabilities `below` beneath and `above` over them: both, since one may be lost in rounding from 1."""
+        predicted, m = self._predicted(times, n)
+        near, tail = tails.resolved(predicted.mean.dtype), np.minimum(below, above)
+        asked = below if of_function else np.clip(below, near, 1.0 - near)
+        found = engine.quantiles(predicted, asked, of_function=of_function)
+        far = () if of_function else np.flatnonzero(tail < near)
+        checks.require(
+            len(far) == 0 or not checks.is_traced(found),
+            f"A tail of {tail.min():.3g} is too thin for float32; inside jax.jit or jax.grad expected {near:.2g} or more.",
+        )
+        farther = {int(i): tails.far_quantile(predicted, below[i], above[i]) for i in far}
+        return [self._values_out(x if farther.get(i) is None else farther[i], m) for i, x in enumerate(found)]
+
     def interval(self, times: Any, level: float = 0.9, n: int | None = None, *, of: Of = "observations") -> tuple[Any, Any]:
         """The central interval that holds `level` of the probability: its lower and upper ends at `times`."""
-        checks.require(isinstance(level, (int, float)) and 0 < level < 1, f"`level` is {level!r}; expected 0 < level < 1.")
-        low, high = self.quantile(times, [(1 - level) / 2, (1 + level) / 2], n, of=of)
+        checks.require(checks.is_number(level) and 0 < level < 1, f"`level` is {checks.shown(level)}; expected 0 < level < 1.")
+        ends = np.array([(1.0 - float(level)) / 2, (1.0 + float(level)) / 2])
+        low, high = self._quantiles(times, ends, ends[::-1], n, self._is_function(of))
         return low, high
 
     def log_prob(
@@ -179,7 +193,8 @@ class Posterior:
                 observations too and reweight, which needs far fewer draws when there are many observations.
 
         Returns:
-            A number (or `[n, channels]`); with a leading series axis for a batch.
+            A number (or `[n, channels]`); with a leading series axis for a batch. −∞ where the log density is below what float64
+            holds, about −1.8e308.
         """
         checks.choice("method", method, ("samples", "importance"))
         checks.require(
@@ -190,24 +205,51 @@ class Posterior:
         if method == "importance":
             self.record.check_complete(y)  # only there do the new values go through the encoder
         self.record.check_begun()
-        series = self.record.scaled(t, y, least=8)
+        far = self.record.scaling.beyond(y) if method == "samples" else np.zeros(1, bool)
+        series = self.record.scaled(t, np.where(far, 0.0, y) if far.any() else y, least=8)
         reach.warn(*self.record.notes(t, y, values=False))
         shift = self.record.scaling.log_density_shift()
-        if not joint and method == "samples" and self._calibration is not None and not checks.is_traced(t, y):
-            observed = ~np.isnan(y).all(-1)  # what is not there is asked where something is, so that it costs no horizon
-            asked = np.where(observed, t, np.take_along_axis(t, observed.argmax(-1, keepdims=True), -1)) if t.size else t
-            each = engine.mixture_log_prob(self._predicted(self.record.squeeze(asked), n)[0], series.y)
-            found = np.where(series.mask, np.asarray(each, np.float64), np.nan)[:, : t.shape[1]]
-            return self.record.squeeze(found + shift[None, None])
-        proposal = engine.observe(self.process, self.summary, series)[1] if method == "importance" else self.belief
-        extent = extent_for(self.process, series.t, None if checks.is_traced(series.mask) else series.observed)
-        found, ok = engine.log_density(self.process, self.belief, proposal, self.keys, series, self._count(n), extent, joint)
-        found = reported(found, ok, "reach every observation")
+        if far.any():
+            found = self._log_density(t, y, n, joint=joint)
+        elif not joint and method == "samples" and self._calibration is not None and not checks.is_traced(t, y):
+            found = engine.mixture_log_prob(self._predicted(self._asked(t, y), n)[0], series.y)
+            found = np.where(series.mask, np.asarray(found, np.float64), np.nan)
+        else:
+            proposal = engine.observe(self.process, self.summary, series)[1] if method == "importance" else self.belief
+            extent = extent_for(self.process, series.t, None if checks.is_traced(series.mask) else series.observed)
+            arguments = self.belief, proposal, self.keys, series, self._count(n), extent, joint
+            found, ok = engine.log_density(self.process, *arguments)
+            found = reported(found, ok, "reach every observation")
         if not checks.is_traced(found):
             found = np.asarray(found, np.float64)
+            if method == "samples" and np.isinf(found).any():  # it does not fit into float32
+                found = self._log_density(t, y, n, joint=joint)
         if joint:
             return self.record.squeeze(found + (series.mask * shift[None, None]).sum((-1, -2)))
         return self.record.squeeze(found[:, : lengths.max(initial=0)] + shift[None, None])
+
+    def _log_density(self, t: np.ndarray, y: np.ndarray, n: int | None, *, joint: bool) -> np.ndarray:
+        """What `log_prob` gives by `"samples"`, of scaled values, in float64: for values that float32 cannot square."""
+        asked = self._asked(t, y)
+        if joint:  # no calibration, which is about single values
+            z = engine.draw(self.belief, self.keys, self._count(n))
+            predicted, _ = evaluate(self.process, self.record, z, self.record.query(asked))
+            predicted = engine.noise_of(self.belief, predicted)
+        else:
+            predicted, _ = self._predicted(asked, n)
+        missing = predicted.mean.shape[2] - y.shape[1]
+        scaled = np.pad(self.record.scaling.values(y), ((0, 0), (0, missing), (0, 0)), constant_values=np.nan)
+        mask = ~np.isnan(scaled)
+        each = tails.log_densities(predicted, np.where(mask, scaled, 0.0))
+        if joint:
+            return tails.averaged(np.where(mask[:, None], each, 0.0).sum((2, 3)), 1)
+        return np.where(mask, tails.averaged(each, 1), np.nan)
+
+    def _asked(self, t: Any, y: Any) -> Any:
+        """The times of observations; what is not there is asked where something is, so that it costs no horizon."""
+        observed = ~np.isnan(y).all(-1)
+        asked = np.where(observed, t, np.take_along_axis(t, observed.argmax(-1, keepdims=True), -1)) if t.size else t
+        return self.record.squeeze(asked)
 
     def functions(self, n: int | None = None) -> Functions:
         """`n` trajectories as callables: each gives the same values at the same times, whenever it is asked."""
@@ -236,7 +278,7 @@ class Posterior:
 
     def _count(self, n: int | None) -> int:
         n = self.draws if n is None else n
-        checks.positive("n", n, integer=True)
+        checks.whole("n", n, 1, checks.MOST_DRAWS)
         checks.require(
             not self.steps or n <= self.draws,
             f"`n` is {n}, but this posterior was refined with {self.draws} draws. Refine it with more: refine({n}).",

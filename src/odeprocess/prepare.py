@@ -25,9 +25,10 @@ def checked_seeds(seeds: int | Sequence[int]) -> np.ndarray:
     except TypeError:  # a random key, for one
         array = np.zeros(0)
     good = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu" and 0 <= array.min() and array.max() < 2**31
-    checks.require(bool(good), f"`seeds` is {seeds!r}; expected a whole number from 0 to 2³¹ − 1, or a list of them.")
+    checks.require(bool(good), f"`seeds` is {checks.shown(seeds)}; expected a whole number from 0 to 2³¹ − 1, or a list of them.")
     checks.require(
-        len(set(array.tolist())) == array.size, f"`seeds` is {seeds!r}; the same seed twice trains the same model twice."
+        len(set(array.tolist())) == array.size,
+        f"`seeds` is {checks.shown(seeds)}; the same seed twice trains the same model twice.",
     )
     return array
 
@@ -118,7 +119,7 @@ def planned(
             options.evaluate_every <= options.epochs,
             f"`evaluate_every` is {options.evaluate_every} but there are {options.epochs} epochs: nothing would be evaluated.",
         )
-        held_out = scaling.apply(validation)
+        held_out = scaling.apply_to_new(validation)
         held_out = filled_up(held_out, *training_size(*held_out.t.shape)) if options.bucketed else held_out
         mask = np.asarray(validation.mask)
         checks.require(

@@ -69,12 +69,7 @@ class Record:
 
     def scaled(self, t: Any, y: Any, least: int) -> Series:
         """Checked observations as the model sees them, padded to a bucket of at least `least` points."""
-        series = self.scaling.apply(pack(t, y, self.static, bucket(t.shape[1], least)), np.nan_to_num(self.origins))
-        if not checks.is_traced(series.y):
-            checks.require(
-                bool(np.isfinite(series.y).all()), "`y` holds values that are too large for the model, even after scaling."
-            )
-        return series
+        return self.scaling.apply_to_new(pack(t, y, self.static, bucket(t.shape[1], least)), np.nan_to_num(self.origins))
 
     def add(self, t: Any, y: Any, lengths: np.ndarray) -> "Record":
         """The record with more observations; the first ones decide where time begins, if that is open."""
@@ -177,7 +172,9 @@ class Record:
     def scaled_query(self, t: Any) -> Any:
         """Query times as the model sees them."""
         self.check_begun()
-        return self.scaling.times(t, self.origins[:, None])
+        scaled = self.scaling.times(t, self.origins[:, None])
+        self.scaling.refuse_far("t", t, scaled, "times")
+        return scaled
 
     def squeeze(self, x: Any) -> Any:
         """A result without its series axis, where there is one series."""
@@ -209,6 +206,8 @@ def new_record(count: int, *, origin: Any, scaling: Scaling, **fields: Any) -> R
         )
         checks.finite_times("origin", np.atleast_1d(given))
         origins = np.broadcast_to(given, (count,))
-    if scaling.reach is not None and not checks.is_traced(fields["static"]):
-        reach.warn(scaling.reach.static_note(np.asarray(fields["static"], np.float64)))
+    static = np.asarray(fields["static"], np.float64)
+    scaling.refuse_far("static", static, scaling.covariates(static))
+    if scaling.reach is not None:
+        reach.warn(scaling.reach.static_note(static))
     return Record(scaling, origins=origins, explicit=origin is not None, **fields)

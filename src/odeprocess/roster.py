@@ -47,7 +47,7 @@ class Roster:
     def find(self, names: list[Id]) -> np.ndarray:
         """The rows of names."""
         unknown = [name for name in names if name not in self.rows]
-        checks.require(not unknown, f"Series {unknown[:3]!r} are not in this stream, which has {len(self.rows)}.")
+        checks.require(not unknown, f"Series {checks.shown(unknown[:3])} are not in this stream, which has {len(self.rows)}.")
         return np.array([self.rows[name] for name in names], np.int64)
 
     def begun(self, rows: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +70,7 @@ def read_names(ids: Id | Sequence[Id]) -> tuple[list[Id], bool]:
         names, single = list(ids), False
     names = [int(name) if isinstance(name, np.integer) else name for name in names]
     odd = [name for name in names if not isinstance(name, (str, int)) or isinstance(name, bool)]
-    checks.require(not odd, f"A series is named {odd[:1]!r}; expected strings or whole numbers.")
+    checks.require(not odd, f"A series is named {checks.shown(odd[:1])}; expected strings or whole numbers.")
     long = [name for name in names if len(str(name)) > LONGEST_NAME]
     checks.require(not long, f"A series is named {str(long[:1])[:40]}…; expected {LONGEST_NAME} characters at most.")
     return names, single

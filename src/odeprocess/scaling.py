@@ -16,6 +16,7 @@ from .reach import Reach
 from .series import Series
 
 Origin = Literal["absolute", "first"]
+FARTHEST = 1e9  # of scaled numbers: float32 squares and sums them without overflow, and nothing was learned of such long before
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,11 +45,13 @@ class Scaling:
 
     def __post_init__(self):
         checks.choice("origin", self.origin, ("absolute", "first"))
-        for name in ("t_scale", "y_scale", "static_scale"):
+        for name in ("t_scale", "y_scale", "static_scale", "t_shift", "y_shift", "static_shift"):
             value = np.asarray(getattr(self, name), np.float64)
+            positive = name.endswith("scale")
             checks.require(
-                bool(((value > 0) & np.isfinite(value)).all()),
-                f"`{name}` is {value}; expected finite numbers above 0. Values as large as 1e150 must be rescaled by hand.",
+                bool((np.isfinite(value) & ((value > 0) | (not positive))).all()),
+                f"`{name}` is {checks.shown(value)}; expected finite numbers{' above 0' if positive else ''}. Values as large as "
+                "1e150 must be rescaled by hand.",
             )
 
     @classmethod
@@ -70,13 +73,14 @@ class Scaling:
             values: whether values are scaled too (no for Bernoulli data).
         """
         observed, t = np.asarray(series.observed), np.asarray(series.t, np.float64)
-        relative = t - series_origins(t, observed, origin)[:, None]
-        low, high = relative[observed].min(), relative[observed].max()
+        with np.errstate(over="ignore"):  # an infinite scale is refused with a message
+            relative = t - series_origins(t, observed, origin)[:, None]
+        low, high = float(relative[observed].min()), float(relative[observed].max())
         shift, scale = _moments(np.asarray(series.y, np.float64), np.asarray(series.mask))
         if not values:
             shift, scale = np.zeros_like(shift), np.ones_like(scale)
         static = np.asarray(series.static, np.float64)
-        centre, unit = float(low + high) / 2, float(high - low) / 4 or 1.0
+        centre, unit = low / 2 + high / 2, (high / 4 - low / 4) or 1.0  # halves first, since the sum may overflow
         return cls(centre, unit, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin)
 
     def reaching(self, series: Series, *, alike: bool = False) -> "Scaling":
@@ -89,14 +93,23 @@ class Scaling:
         return dataclasses.replace(self, reach=None)
 
     def times(self, t: Any, origins: Any) -> Any:
-        """Scaled times; `origins` must broadcast against `t`."""
+        """Scaled times, infinite where they do not fit; `origins` must broadcast against `t`."""
         if checks.is_traced(t):
             origins = jnp.asarray(origins, t.dtype)
-        return (t - origins - self.t_shift) / self.t_scale
+        with np.errstate(over="ignore"):
+            return (t - origins - self.t_shift) / self.t_scale
 
     def values(self, y: Any) -> Any:
-        """Scaled values."""
-        return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+        """Scaled values; infinite where they do not fit."""
+        if checks.is_traced(y):
+            return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+        with np.errstate(over="ignore"):
+            return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+
+    def covariates(self, static: Any) -> Any:
+        """Scaled covariates `[series, k]`; infinite where they do not fit."""
+        with np.errstate(over="ignore"):
+            return (static - self.static_shift[None]) / self.static_scale[None]
 
     def values_to_user(self, y: Any) -> Any:
         """Values in the user's units; NumPy and float64 unless traced."""
@@ -112,6 +125,40 @@ class Scaling:
         """What to add to the log density of a scaled value to get that of the value, by channel."""
         return -np.log(self.y_scale)
 
+    def refuse_far(self, name: Literal["t", "y", "static"], given: Any, scaled: Any, called: str | None = None) -> None:
+        """Raises where numbers lie so far from those of training that the model's arithmetic could not bear them.
+
+        Arguments:
+            name: what they are.
+            given: the numbers in the user's units.
+            scaled: the same as the model sees them.
+            called: what messages call them; `name` by default.
+        """
+        if checks.is_traced(given, scaled) or not (far := np.abs(scaled) > FARTHEST).any():
+            return
+        place = tuple(np.argwhere(far)[0])
+        low, high = self._known(name, 0 if name == "t" else int(place[-1]))
+        how, unit = "too large", "its unit"
+        if name == "t":
+            how = "too far from where its series begins" if self.origin == "first" else "too far away"
+            unit = "the unit of the times, and where they begin"
+        raise ValueError(
+            f"`{called or name}` holds {given[place]:.10g}, which is {how} for the arithmetic of a model that was trained on "
+            f"numbers from {low:.6g} to {high:.6g}. Check {unit}."
+        )
+
+    def beyond(self, y: Any) -> np.ndarray:
+        """Which values are too large for the model's arithmetic; a missing one is not."""
+        return np.zeros(1, bool) if checks.is_traced(y) else np.abs(self.values(y)) > FARTHEST
+
+    def _known(self, name: str, place: int) -> tuple[float, float]:
+        """Between which numbers the training series lay, or lie by and large where nobody knows."""
+        ends = np.zeros((2, 0)) if self.reach is None else getattr(self.reach, name).reshape(2, -1)
+        if ends.size and np.isfinite(ends[:, place]).all():
+            return ends[0, place], ends[1, place]
+        shift, scale = (float(np.atleast_1d(getattr(self, f"{name}_{part}"))[place]) for part in ("shift", "scale"))
+        return shift - 2.0 * scale, shift + 2.0 * scale
+
     def apply(self, series: Series, origins: np.ndarray | None = None) -> Series:
         """The series as the model sees it: relative, scaled, in JAX's default float type."""
         checks.require(
@@ -123,7 +170,7 @@ class Scaling:
         if origins is None:
             origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
         t = self.times(_host(series.t), origins[:, None])
-        static = (_host(series.static) - self.static_shift[None]) / self.static_scale[None]
+        static = self.covariates(_host(series.static))
         y, mask = _cast(self.values(_host(series.y))), series.mask
         if checks.is_traced(y, mask):
             y = jnp.where(mask, y, 0.0)
@@ -131,6 +178,13 @@ class Scaling:
             mask = np.asarray(mask)
             y = np.where(mask, y, np.zeros((), y.dtype))
         return Series(_cast(t), y, mask, _cast(static))
+
+    def apply_to_new(self, series: Series, origins: np.ndarray | None = None) -> Series:
+        """The same for series that the model was not trained on: raises where a number is too large for its arithmetic."""
+        scaled = self.apply(series, origins)
+        for name in ("t", "y", "static"):
+            self.refuse_far(name, getattr(series, name), getattr(scaled, name))
+        return scaled
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and lists; floats survive a round trip bit by bit."""
@@ -164,9 +218,9 @@ def series_origins(t: np.ndarray, observed: np.ndarray, origin: Origin) -> np.nd
 def _moments(x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     axes = tuple(range(x.ndim - 1))
     count = np.maximum(mask.sum(axes), 1)
-    mean = np.where(mask, x, 0.0).sum(axes) / count
-    centred = np.where(mask, x - mean.reshape((1,) * (x.ndim - 1) + mean.shape), 0.0)
-    with np.errstate(over="ignore"):  # an infinite scale is refused with a message
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite scale is refused with a message
+        mean = np.where(mask, x, 0.0).sum(axes) / count
+        centred = np.where(mask, x - mean.reshape((1,) * (x.ndim - 1) + mean.shape), 0.0)
         std = np.sqrt((centred**2).sum(axes) / count)
     # A constant channel has nothing to scale; rounding must not be blown up to unit variance.
     return mean, np.where(std > 1e-12 * np.maximum(np.abs(mean), 1e-300), std, 1.0)

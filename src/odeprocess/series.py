@@ -109,7 +109,8 @@ def read_arrays(t: Any, y: Any, channels: int | None = None) -> tuple[Any, Any, 
 
 def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     checks.require(
-        isinstance(y, (list, tuple)) or np.ndim(y) > 0, f"`y` is {y!r}; expected a list with an array for each series."
+        isinstance(y, (list, tuple)) or np.ndim(y) > 0,
+        f"`y` is {checks.shown(y)}; expected a list with an array for each series.",
     )
     checks.require(
         len(t) == len(y), f"`t` holds {len(t)} series but `y` holds {len(y)}; expected as many of one as of the other."

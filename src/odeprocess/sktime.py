@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .forecaster import Forecaster
+from .tables.answers import quantile_name
 
 try:
     import pandas as pd
@@ -83,7 +84,7 @@ class ProcessForecaster(BaseForecaster):
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         found, index = self._answers(fh, sorted(set(alpha)))
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
-        values = np.stack([found[f"q{q:g}"].to_numpy().reshape(len(index), -1) for q in alpha], -1)
+        values = np.stack([found[quantile_name(q)].to_numpy().reshape(len(index), -1) for q in alpha], -1)
         return pd.DataFrame(values.reshape(len(index), -1), index, columns)
 
     def _answers(self, fh: Any, quantiles: list[float]) -> tuple[Any, Any]:

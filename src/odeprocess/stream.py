@@ -107,7 +107,7 @@ class Stream:
         """
         names, single = read_names(ids)
         there = [name for name in names if name in self]
-        checks.require(not there, f"Series {there[:3]!r} are open already; `forget` them first to begin anew.")
+        checks.require(not there, f"Series {checks.shown(there[:3])} are open already; `forget` them first to begin anew.")
         checks.require(len(set(names)) == len(names), "`ids` names a series twice; expected each once.")
         statics = read_static(static, len(names), self.model.spec.static_dim, single=single)
         known = {"single": single, "static": statics, "channels": self._channels, "missing": bool(self.model.spec.missing)}
@@ -134,7 +134,7 @@ class Stream:
         if new:
             checks.require(
                 not self.model.spec.static_dim,
-                f"Series {new[:3]!r} are not open, and this model needs covariates: open(ids, static=…) first.",
+                f"Series {checks.shown(new[:3])} are not open, and this model needs covariates: open(ids, static=…) first.",
             )
             self.open(new)
         try:

@@ -79,14 +79,19 @@ class TaskSampler:
                     and all(isinstance(x, int) for x in pair)
                     and 0 <= pair[0] <= pair[1]
                 )
-                checks.require(good, f"`{name}` is {pair!r}; expected (least, most), whole numbers with 0 ≤ least ≤ most.")
+                checks.require(
+                    good, f"`{name}` is {checks.shown(pair)}; expected (least, most), whole numbers with 0 ≤ least ≤ most."
+                )
         if self.extra is not None:
             checks.require(self.context[1] + self.extra[1] > 0, "`context` and `extra` are both (0, 0): no targets at all.")
         checks.choice("shared", self.shared, ("sizes", "points", "nothing"))
         checks.choice("split", self.split, ("random", "prefix", "mixed", "channel"))
         if self.empty is None:
             object.__setattr__(self, "empty", 0.0 if self.first_point else 0.1)
-        checks.require(0.0 <= self._empty < 1.0, f"`empty` is {self.empty}; expected a probability, 0 ≤ empty < 1.")
+        checks.require(
+            checks.is_number(self.empty) and 0.0 <= self._empty < 1.0,
+            f"`empty` is {checks.shown(self.empty)}; expected a probability, 0 ≤ empty < 1.",
+        )
         checks.require(
             not (self.first_point and self._empty),
             "`first_point` says that the first point is always in, `empty` that it is not.",

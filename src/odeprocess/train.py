@@ -90,8 +90,8 @@ def fit(
     checks.instance("sampler", sampler, TaskSampler, "a TaskSampler(…)")
     checks.instance("options", options, FitOptions, "FitOptions(…)")
     checks.require(
-        isinstance(checkpoint_every, (int, float)) and checkpoint_every >= 0,
-        f"`checkpoint_every` is {checkpoint_every!r}; expected a number of seconds, 0 or more.",
+        checks.is_number(checkpoint_every) and checkpoint_every >= 0,
+        f"`checkpoint_every` is {checks.shown(checkpoint_every)}; expected a number of seconds, 0 or more.",
     )
     checks.require(checkpoint is not None or not resume, "`resume` needs `checkpoint`: the folder to go on from.")
     spec = variant(spec) if isinstance(spec, str) else spec

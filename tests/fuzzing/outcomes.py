@@ -8,7 +8,8 @@ RIGHT, REFUSED, FAILURE = "right", "refused", "failure"
 LIMIT = 5.0  # seconds that an attempt may take
 LONGEST = 1000  # characters of a message
 INTERNAL = re.compile(
-    r"Traceback|np\.\w+\(|Array\(|jaxlib|XlaRuntimeError|object at 0x|KeyError|TypeError|AttributeError|pyarrow\.lib"
+    r"Traceback|np\.(?:float|int|uint|bool|str)\w*\(|Array\(|jaxlib|XlaRuntimeError|object at 0x"
+    r"|KeyError|TypeError|AttributeError|pyarrow\.lib"
 )
 
 slowest = 0.0  # seconds that the slowest attempt of this process took

@@ -9,6 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..names import one_line
+
+MOST_TIMES = 1_000_000  # that start:stop:count may stand for
+
 
 def prepare(device: str) -> None:
     """Before JAX is imported: which device it uses, and where it keeps what it compiled."""
@@ -33,7 +37,7 @@ def user_errors() -> Iterator[None]:
 
     def told(message, category, *rest, **more):
         if issubclass(category, UserWarning):  # whoever types a command has no line of code to point at
-            typer.echo(f"Warning: {message}", err=True)
+            say(f"Warning: {message}", err=True)
         else:
             shown(message, category, *rest, **more)
 
@@ -42,8 +46,13 @@ def user_errors() -> Iterator[None]:
         try:
             yield
         except (ValueError, OSError, ImportError) as error:
-            typer.echo(f"Error: {error}", err=True)
+            say(f"Error: {error}", err=True)
             raise typer.Exit(2) from None
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Prints lines that may hold names which somebody chose: whatever is in them, each stays a line."""
+    typer.echo("\n".join(map(one_line, lines)), err=err)
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -92,10 +101,19 @@ def numbers(text: str, option: str) -> list[float]:
     try:
         if ":" in text:
             start, stop, count = text.split(":")
-            return np.linspace(float(start), float(stop), int(count)).tolist()
-        return [float(number) for number in text.split(",")]
+            if not 0 < int(count) <= MOST_TIMES:
+                raise ValueError
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = np.linspace(float(start), float(stop), int(count)).tolist()
+        else:
+            found = [float(number) for number in text.split(",")]
+        if not np.isfinite(found).all():
+            raise ValueError
+        return found
     except ValueError:
-        raise ValueError(f"{option} is {text!r}; expected numbers such as 0,1,2.5 or start:stop:count such as 0:24:49.") from None
+        raise ValueError(
+            f"{option} is {text[:80]!r}; expected numbers such as 0,1,2.5 or start:stop:count such as 0:24:49."
+        ) from None
 
 
 def times(text: str | None) -> Any:

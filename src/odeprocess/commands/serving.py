@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import prepare, user_errors
+from .common import prepare, say, user_errors
 from .tables import Device
 
 
@@ -56,4 +56,4 @@ def _playground(app: Any, folders: list[Path], token: str | None) -> None:
 
 
 def _say(note: str) -> None:
-    typer.echo(note, err=True)
+    say(note, err=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .common import Config, Json, Separator, Times, names, numbers, prepare, times as parsed_times, user_errors
+from .common import Config, Json, Separator, Times, names, numbers, prepare, say, times as parsed_times, user_errors
 
 Folder = Annotated[Path, typer.Argument(help="The folder that `odeprocess fit` wrote.")]
 NewData = Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of training.")]
@@ -91,7 +91,7 @@ def fit(
         if as_json:
             _print_json({"out": str(out), "notes": forecaster.notes_, "choices": forecaster.choices_, "seconds": seconds})
         else:
-            typer.echo("\n".join([*forecaster.notes_, f"Wrote {out} after {seconds:.0f} s."]))
+            say(*forecaster.notes_, f"Wrote {out} after {seconds:.0f} s.")
 
 
 def predict(
@@ -120,9 +120,9 @@ def predict(
         if out is not None:
             write(out, found)
             said = {"out": str(out), "rows": len(found)}
-            _print_json(said) if as_json else typer.echo(f"Wrote {len(found)} rows to {out}.")
+            _print_json(said) if as_json else say(f"Wrote {len(found)} rows to {out}.")
         else:
-            typer.echo(found.to_json(orient="records") if as_json else found.to_csv(index=False), nl=as_json)
+            typer.echo(_records(found) if as_json else found.to_csv(index=False), nl=as_json)
 
 
 def evaluate(
@@ -148,7 +148,7 @@ def evaluate(
         found = forecaster.evaluate(data, context, split, by=by, refine=False if fast else None)
         if out is not None:
             write(out, found)
-        typer.echo(found.to_json(orient="records") if as_json else found.to_string(index=False))
+        typer.echo(_records(found)) if as_json else say(*found.to_string(index=False).split("\n"))
 
 
 def plot(
@@ -171,7 +171,7 @@ def plot(
 
         matplotlib.use("Agg")
         forecaster.plot(data, parsed_times(times), series=names(series), path=out)
-        _print_json({"out": str(out)}) if as_json else typer.echo(f"Wrote {out}.")
+        _print_json({"out": str(out)}) if as_json else say(f"Wrote {out}.")
 
 
 def info(model: Folder, as_json: Json = False) -> None:
@@ -186,7 +186,7 @@ def info(model: Folder, as_json: Json = False) -> None:
         columns = forecaster.layout_.columns
         listed = [f"series {columns.series}, time {columns.time} (from {columns.origin}), values {', '.join(columns.values)}"]
         listed += [f"static {', '.join(columns.static)}"] if columns.static else []
-        typer.echo("\n".join([f"{inner!r}", *listed, *forecaster.notes_]))
+        say(f"{inner!r}", *listed, *forecaster.notes_)
 
 
 def _loaded(folder: Path, device: str, separator: str | None, draws: int | None = None) -> Any:
@@ -219,9 +219,18 @@ def _pairs(text: str | None, option: str) -> Any:
 def _whole(sizes: Any) -> dict[str, int] | None:
     if sizes is None:
         return None
-    if not isinstance(sizes, dict) or not all(value.isdigit() for value in sizes.values()):
+    if not isinstance(sizes, dict) or not all(value.isdecimal() and len(value) < 7 for value in sizes.values()):
         raise ValueError(f"--sizes is {sizes!r}; expected whole numbers by name, such as l_dim=4,z_dim=8.")
     return {name: int(value) for name, value in sizes.items()}
+
+
+def _records(table: Any) -> str:
+    """A data frame as JSON, a row each; numbers have all their digits, of which pandas would write ten decimals."""
+    rows = json.loads(table.to_json(orient="records"))
+    for name in table.columns[[kind.kind == "f" for kind in table.dtypes]]:
+        for row, value in zip(rows, table[name].tolist(), strict=True):
+            row[name] = None if value != value else value
+    return json.dumps(rows, allow_nan=False)
 
 
 def _print_json(result: Any) -> None:

@@ -7,4 +7,5 @@ from . import starters as starters
 from .exhibit import Exhibit as Exhibit, gather as gather
 from .gallery import Gallery as Gallery
 from .outlook import Outlook as Outlook, Question as Question, gaussian as gaussian, outlook as outlook
+from .picture import draw as draw
 from .serving import mount as mount

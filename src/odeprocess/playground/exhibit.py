@@ -1,22 +1,39 @@
 """An exhibit: a model with what a page needs to know of it, in the units of its user."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import checks
+from ..folders import damaged
 from ..model import Model
+from ..names import distinct, readable
+from ..plain_data import read_fields
 from ..tables.covariates import Covariate
 from ..tables.layout import Layout
 from ..tables.transforms import Transform
 
+GAUSSIAN = "Gaussian process"  # what stands beside any model, so no model is called so
 NOTES = "playground"  # where `Model.info` keeps what a page should say of a model
 KINDS = {"none": "Neural process", "first": "Neural ODE process", "second": "Second-order neural ODE process"}
 MOST_CHANNELS = 4
 MARGIN = 0.03  # of the span of times, shown on both sides
 SPREADS = 3.0  # standard deviations of the training values that are shown
+WIDEST = 1e300  # of what can be shown, so that a width of it is finite
+LONGEST_TEXT = 2000  # characters about a model
+FIELDS = {
+    "title": str,
+    "about": str,
+    "time": str,
+    "values": list[str],
+    "static": list[str],
+    "span": tuple[float, float],
+    "ranges": list[tuple[float, float]],
+    "beside": dict[str, str],
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,18 +77,25 @@ class Exhibit:
         Raises:
             ValueError: where a page cannot show it.
         """
-        folder = Path(folder)
-        shown = cls.of(folder.resolve().name, Model.load(folder))
-        notes = shown.model.info.get(NOTES, {})
-        beside = {title: cls.load(folder / name) for title, name in notes.get("beside", {}).items()}
-        return dataclasses.replace(shown, folder=folder, beside=beside)
+        shown = cls._alone(Path(folder))
+        with damaged(folder):
+            beside = _notes(shown.model).get("beside", {})
+            for name in beside.values():
+                good = name not in ("", ".", "..") and Path(name).name == name and "\0" not in name
+                checks.require(good, f"`info.{NOTES}.beside` names {name[:60]!r}; expected the name of a folder inside this one.")
+        titles = zip(_titles(beside), beside.values(), strict=True)
+        return dataclasses.replace(shown, beside={title: cls._alone(Path(folder) / name) for title, name in titles})
+
+    @classmethod
+    def _alone(cls, folder: Path) -> "Exhibit":
+        model = Model.load(folder)
+        with damaged(folder):
+            return dataclasses.replace(cls.of(folder.resolve().name, model), folder=folder)
 
     @classmethod
     def of(cls, name: str, model: Model) -> "Exhibit":
         """From a model that is at hand."""
-        notes = model.info.get(NOTES, {})
-        layout = Layout.kept_with(model)
-        channels = model.spec.channels or 1
+        notes, layout, channels = _notes(model), Layout.kept_with(model), model.spec.channels or 1
         checks.require(
             channels <= MOST_CHANNELS,
             f"{name} is a model of {channels} channels; the playground shows {MOST_CHANNELS} at most.",
@@ -81,7 +105,7 @@ class Exhibit:
         start = (spec.t0 or 0.0) * scaling.t_scale + scaling.t_shift
         stop = start + (spec.horizon or 1.0) * scaling.t_scale
         ends = scaling.y_shift + SPREADS * scaling.y_scale * np.array([[-1.0], [1.0]])
-        seen = [each.inverse(ends[:, k]) for k, each in enumerate(transforms)]
+        seen = [np.clip(each.inverse(ends[:, k]), -WIDEST, WIDEST) for k, each in enumerate(transforms)]
         columns = layout.columns if layout else None
         own = {
             "title": name,
@@ -93,14 +117,15 @@ class Exhibit:
             "ranges": [(float(low), float(high)) for low, high in seen],
         }
         said: dict[str, Any] = {**own, **{k: v for k, v in notes.items() if k in own}}
-        lists = {
-            "values": tuple(said["values"]),
-            "static": tuple(said["static"]),
-            "span": tuple(said["span"]),
-            "ranges": tuple(map(tuple, said["ranges"])),
-        }
+        for field in ("values", "static"):
+            expected = len(own[field])
+            good = len(said[field]) == expected
+            checks.require(good, f"`info.{NOTES}.{field}` has {len(said[field])} entries; expected {expected}.")
+            said[field] = tuple(map(readable, said[field]))
+        said |= {"title": readable(said["title"]), "about": readable(said["about"], LONGEST_TEXT), "time": readable(said["time"])}
+        said["span"], said["ranges"] = _ends("span", [said["span"]], 1)[0], _ends("ranges", said["ranges"], channels)
         covariates = layout.covariates if layout else ()
-        return cls(name, model, None, **{**said, **lists}, transforms=transforms, covariates=covariates)
+        return cls(name, model, None, **said, transforms=transforms, covariates=covariates)
 
     @property
     def channels(self) -> int:
@@ -152,13 +177,30 @@ class Exhibit:
                 raise ValueError(f"A value of {self.values[k]} is {y[..., k][bad][0]:g}; expected values {least} 0.")
 
 
+def _titles(names: Iterable[str]) -> list[str]:
+    """Readable titles, no two alike."""
+    return list(distinct([GAUSSIAN, *names]))[1:]
+
+
+def _notes(model: Model) -> dict[str, Any]:
+    """What a page should say of a model, as it was written down, each field checked; fields that nobody knows are left alone."""
+    notes = model.info.get(NOTES, {})
+    checks.require(isinstance(notes, dict), f"`info.{NOTES}` is a {type(notes).__name__}; expected fields by name.")
+    return read_fields(FIELDS, {k: v for k, v in notes.items() if k in FIELDS}, f"info.{NOTES}")
+
+
+def _ends(field: str, pairs: Any, count: int) -> tuple[tuple[float, float], ...]:
+    good = len(pairs) == count and all(-WIDEST <= low < high <= WIDEST for low, high in pairs)
+    checks.require(good, f"`info.{NOTES}.{field}` is {str(pairs)[:100]}; expected {count} pair(s) of a number and a larger one.")
+    return tuple((float(low), float(high)) for low, high in pairs)
+
+
 def gather(folders: list[Path]) -> dict[str, Exhibit]:
     """Exhibits by the names they are chosen by; models of the same variables are shown beside each other."""
-    found: dict[str, Exhibit] = {}
-    for folder in folders:
-        exhibit = Exhibit.load(folder)
-        title = exhibit.title if exhibit.title not in found else str(folder)
-        found[title] = dataclasses.replace(exhibit, title=title)
+    exhibits, titles = [Exhibit.load(folder) for folder in folders], []
+    for exhibit, folder in zip(exhibits, folders, strict=True):
+        titles.append(exhibit.title if exhibit.title not in titles else str(folder))
+    found = {title: dataclasses.replace(x, title=title) for title, x in zip(_titles(titles), exhibits, strict=True)}
     return {
         title: dataclasses.replace(each, beside={**each.beside, **{k: x for k, x in found.items() if _comparable(each, x)}})
         for title, each in found.items()

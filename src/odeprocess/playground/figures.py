@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, CustomJS, Label, Range1d, Span
+from bokeh.models import ColumnDataSource, CustomJS, Label, PlainText, Range1d, Span
 from bokeh.plotting import figure
 
 from .exhibit import Exhibit
@@ -38,8 +38,8 @@ class Column:
             painter.paint(lines.glyph, line_color=slot)
             painter.paint(mean.glyph, line_color=slot)
             plots.add_points(fig, k)
-            fig.yaxis.axis_label = name
-            fig.xaxis.axis_label = exhibit.time if last else None
+            fig.yaxis.axis_label = PlainText(text=name)  # a string would be read as mathematics wherever it holds $$
+            fig.xaxis.axis_label = PlainText(text=exhibit.time) if last else None
             if several and not last:
                 fig.xaxis.major_label_text_font_size = "0px"
             if k == 0:
@@ -170,7 +170,7 @@ def blank(painter: Painter, height: int, x_range: Any, y_range: Any) -> Any:
 
 def entitle(fig: Any, title: str, slot: str, painter: Painter) -> None:
     """Names a figure, in the colour of its curves."""
-    fig.title.text, fig.title.text_font, fig.title.text_font_size = title, FONT, "15px"
+    fig.title.text, fig.title.text_font, fig.title.text_font_size = PlainText(text=title), FONT, "15px"
     painter.paint(fig.title, text_color=slot)
 
 
@@ -186,6 +186,6 @@ def _phase(exhibit: Exhibit, column: Column, slot: str, plots: Plots) -> Any:
     for glyph in (dots.glyph, dots.nonselection_glyph):
         plots.painter.paint(glyph, fill_color="ink", line_color="page")
         glyph.fill_alpha = glyph.line_alpha = 1.0
-    fig.xaxis.axis_label, fig.yaxis.axis_label = exhibit.values
+    fig.xaxis.axis_label, fig.yaxis.axis_label = (PlainText(text=name) for name in exhibit.values)
     entitle(fig, "Phase portrait", slot, plots.painter)
     return fig

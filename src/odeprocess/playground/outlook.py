@@ -10,10 +10,11 @@ from typing import NamedTuple
 import jax.random as jr
 import numpy as np
 
+from .. import checks
 from ..design import suggest
 from ..posterior import Of, Posterior
 from ..series import bucket
-from .exhibit import Exhibit
+from .exhibit import GAUSSIAN, Exhibit
 from .observations import CAPACITY
 
 GRID = 128  # times
@@ -76,7 +77,10 @@ def outlook(exhibit: Exhibit, question: Question, *, times: np.ndarray | None = 
     posterior = posterior_of(exhibit, question, refine=refine)
     draws = exhibit.from_model(posterior.sample(t, of="function"))
     low, high = (exhibit.from_model(x) for x in posterior.interval(t, question.level, of=question.of))
-    return Outlook(t, draws, draws.mean(0), low, high)
+    found = Outlook(t, draws, draws.mean(0), low, high)
+    finite = all(np.isfinite(part).all() for part in found)
+    checks.require(finite, "The model has no finite answer here: its numbers overflow. Take observations that are more usual.")
+    return found
 
 
 def gaussian(exhibit: Exhibit, question: Question, *, times: np.ndarray | None = None) -> Outlook:
@@ -84,6 +88,7 @@ def gaussian(exhibit: Exhibit, question: Question, *, times: np.ndarray | None =
 
     Raises:
         ImportError: where tinygp is not installed.
+        ValueError: where its numbers overflow.
     """
     from scipy.stats import norm
 
@@ -102,6 +107,8 @@ def gaussian(exhibit: Exhibit, question: Question, *, times: np.ndarray | None =
     mean, below, above = (
         exhibit.from_model(scaling.values_to_user(x)) for x in (curve.mean[0], curve.mean[0] - reach, curve.mean[0] + reach)
     )
+    finite = all(np.isfinite(part).all() for part in (mean, below, above))
+    checks.require(finite, f"The {GAUSSIAN} has no finite answer here: its numbers overflow.")
     return Outlook(t, np.zeros((0, len(t), exhibit.channels)), mean, below, above)
 
 

@@ -7,11 +7,11 @@ from urllib.parse import quote
 import panel as pn
 from bokeh.models import ColumnDataSource, CustomJS
 
+from .exhibit import GAUSSIAN
 from .figures import Plots
 from .gallery import Gallery
 from .outlook import Outlook
 from .panes import Controls, Texts
-from .script import GAUSSIAN, picture
 from .session import Session
 from .theme import Painter, asset, number
 from .words import band_widths
@@ -77,15 +77,17 @@ class Page:
         self._later()
 
     def attempt(self, action: Any, *, points: bool = True) -> None:
-        """Does what a user asked and shows what came of it and what it says, or says why it cannot be done."""
+        """Does what a user asked and shows what came of it and what it says; or says why not, and changes nothing."""
+        before = self.session.state()
         try:
             said = action()
+            self.refresh(points=points)
         except ValueError as error:
+            self.session.restore(before)
             self.texts.complain(str(error))
             self.refresh()
             return
         self.texts.complain("")
-        self.refresh(points=points)
         if isinstance(said, str):
             self.texts.tell(said)
 
@@ -96,12 +98,15 @@ class Page:
         self.texts.tell(f"Measure next at {self.session.exhibit.time} = {number(t)}: there one more observation tells most.")
 
     def program(self) -> str:
-        """The program that draws what is shown."""
-        return self.session.program([(float(r.start), float(r.end)) for r in self.plots.y_ranges])
+        """A program that draws what is shown."""
+        return self.session.program(self._ranges())
 
     def picture(self) -> bytes:
-        """What the program draws."""
-        return picture(self.program())
+        """What is shown, as a PNG file."""
+        return self.session.picture(self._ranges())
+
+    def _ranges(self) -> list[tuple[float, float]]:
+        return [(float(r.start), float(r.end)) for r in self.plots.y_ranges]
 
     def _draw(self, found: dict[str, Outlook]) -> None:
         titles, session = list(self.session.columns()), self.session

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import panel as pn
 
+from ..names import distinct, file_name
+from .exhibit import GAUSSIAN
 from .figures import SLOTS
 from .outlook import DRAWS
-from .script import GAUSSIAN
 from .session import Session
 from .table import ObservationTable
 from .theme import asset
@@ -129,8 +130,8 @@ class Controls:
         options = [*exhibit.beside, GAUSSIAN]
         self.beside.param.update(options=options, value=[x for x in self.session.settings.beside if x in options])
         self.table.names = [exhibit.time, *exhibit.values]
-        self.save.disabled = self.code.disabled = exhibit.folder is None
-        self.save.filename, self.code.filename = f"{exhibit.name}.png", f"{exhibit.name}.py"
+        self.code.disabled = exhibit.folder is None
+        self.save.filename, self.code.filename = (file_name(exhibit.name, ending) for ending in (".png", ".py"))
         self.static[:], self.static.visible = self._static(), self.session.static.size > 0
 
     def offer(self, titles: Iterable[str], news: str) -> None:
@@ -191,16 +192,18 @@ class Controls:
         static = self.session.static
         if categories:
             now = categories[int(np.argmax(static[where]))]
-            widget = _widget(pn.widgets.Select, name=name, options=list(categories), value=now, width=150)
+            widget = _widget(pn.widgets.Select, name=name, options=distinct(categories), value=now, width=150)
         else:
             spread = float(self.session.exhibit.model.scaling.static_scale[where.start])
             step = 10.0 ** np.floor(np.log10(spread))
             widget = _widget(pn.widgets.FloatInput, name=name, value=float(static[where.start]), step=step, width=150)
 
+        def enter(value: Any) -> None:
+            static[where] = np.array(categories) == value if categories else value
+
         def change(event: Any) -> None:
             if event.new is not None:
-                static[where] = np.array(categories) == event.new if categories else event.new
-                self.page.refresh()
+                self.page.attempt(lambda: enter(event.new))
 
         widget.param.watch(change, "value")
         return widget

@@ -1,151 +1,134 @@
-"""The picture of a page as a program. What is saved as a picture is made by running it, so the two cannot differ."""
+"""What a page shows as a program, for its user to run and to change.
 
-import io
-from collections.abc import Collection, Sequence
+It is written here and never run here. Whatever somebody chose (folders, titles, names of columns) stands in it as a string
+between quotes, by `repr`, and nowhere else.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import checks
+from ..names import file_name
 from .exhibit import Exhibit
 from .outlook import DRAWS, GRID, SEED, Question
+from .picture import DOTS
 
-DIGITS = 6
-GAUSSIAN = "Gaussian process"
-
-HEAD = '''"""{title}: what {who} after {count}, as shown in the playground."""
+HEAD = '''"""What {who} after {count}, as shown in the playground."""
 
 import jax
 import numpy as np
-from matplotlib.figure import Figure
 
 import odeprocess as odp
+from odeprocess.playground import {imports}
 
 t = np.array({t})
 y = np.array({y}).reshape(len(t), {channels})  # a column for each channel, np.nan where nothing was measured
 times = np.linspace({start}, {stop}, {points})
-answers = {{}}  # for each model its draws [draws, times, channels], and both ends of its band
+answers = {{}}
 
 '''
-MODEL = """model = odp.load({folder!r})
+MODEL = """model = odp.load({folder})
 posterior = model.condition(t, y, key=jax.random.key({seed}), draws={draws}{more}){refine}
-answers[{title!r}] = posterior.sample(times, of="function"), *posterior.interval(times, {level}, of={of!r})
+draws = posterior.sample(times, of="function")
+low, high = posterior.interval(times, {level}, of={of})
+answers[{title}] = Outlook(times, draws, draws.mean(0), low, high)
 
 """
-TRANSFORMED = """forecaster = odp.Forecaster.load({folder!r})
+TRANSFORMED = """forecaster = odp.Forecaster.load({folder})
 transforms = forecaster.layout_.transforms  # the model knows logarithms of some values
 x = np.stack([each.forward(y[:, k]) for k, each in enumerate(transforms)], -1)
 posterior = forecaster.model_.condition(t, x, key=jax.random.key({seed}), draws={draws}{more}){refine}
-answers[{title!r}] = [
+draws, low, high = (
     np.stack([each.inverse(found[..., k]) for k, each in enumerate(transforms)], -1)
-    for found in (posterior.sample(times, of="function"), *posterior.interval(times, {level}, of={of!r}))
-]
+    for found in (posterior.sample(times, of="function"), *posterior.interval(times, {level}, of={of}))
+)
+answers[{title}] = Outlook(times, draws, draws.mean(0), low, high)
 
 """
-BASELINE = """from odeprocess.playground import Exhibit, Question, gaussian
-
-question = Question(t, y, np.array({static}), level={level}, of={of!r})
-found = gaussian(Exhibit.load({folder!r}), question, times=times)
-answers[{title!r}] = found.mean[None], found.low, found.high
+BASELINE = """question = Question(t, y, np.array({static}), level={level}, of={of})
+answers[{title}] = gaussian(Exhibit.load({folder}), question, times=times)
 
 """
-PICTURE = """names, ranges, colours = {names!r}, {ranges!r}, ("#0b6e99", "#c2571a", "#3d7d3a")
-phase = len(names) == 2
-rows = len(names) + phase
-figure = Figure(figsize=({wide} * len(answers), {high} * rows + 0.5), layout="constrained")
-for j, (title, (draws, low, high)) in enumerate(answers.items()):
-    colour, mean = colours[j % 3], draws.mean(0)
-    for k, name in enumerate(names):
-        ax = figure.add_subplot(rows, len(answers), k * len(answers) + j + 1)
-        ax.fill_between(times, low[:, k], high[:, k], color=colour, alpha=0.16, linewidth=0, label="{percent} % band")
-        ax.plot(times, draws[:{shown}, :, k].T, color=colour, alpha=0.35, linewidth=0.7)
-        ax.plot(times, mean[:, k], color=colour, linewidth=2.2, label="mean")
-        ax.plot(t, y[:, k], "o", color="#1b1f24", markeredgecolor="white", label="observations", zorder=5)
-        ax.set(xlim=(times[0], times[-1]), ylim=ranges[k], ylabel=name, xlabel={time!r} if k == len(names) - 1 else "")
-        ax.spines[["top", "right"]].set_visible(False)
-        if k == 0:
-            ax.set_title(title, loc="left", color=colour, fontsize=11)
-    if phase:
-        ax = figure.add_subplot(rows, len(answers), 2 * len(answers) + j + 1)
-        ax.plot(draws[:{shown}, :, 0].T, draws[:{shown}, :, 1].T, color=colour, alpha=0.35, linewidth=0.7)
-        ax.plot(mean[:, 0], mean[:, 1], color=colour, linewidth=2.2)
-        ax.plot(y[:, 0], y[:, 1], "o", color="#1b1f24", markeredgecolor="white", zorder=5)
-        ax.set(xlim=ranges[0], ylim=ranges[1], xlabel=names[0], ylabel=names[1])
-        ax.spines[["top", "right"]].set_visible(False)
-figure.axes[0].legend(frameon=False, fontsize=8)
+PICTURE = """figure = draw(
+    t,
+    y,
+    answers,
+    names={names},
+    time={time},
+    ranges={ranges},
+    level={level},
+    shown={shown},
+)
+figure.savefig({file}, dpi={dots})
 """
 
 
 def program(
-    exhibits: dict[str, Exhibit],
+    columns: Mapping[str, Exhibit | None],
     question: Question,
     *,
     ranges: Sequence[tuple[float, float]],
     shown: int,
     refined: Collection[str],
-    baseline: bool,
 ) -> str:
     """The program that draws what a page shows.
 
     Arguments:
-        exhibits: the models on show by the titles of their columns, the chosen one first.
+        columns: the models on show by the titles of their columns, the chosen one first; `None` stands for a Gaussian process.
         question: what they are asked.
         ranges: lowest and highest value shown, for each channel.
         shown: how many draws are.
         refined: the titles of those that are refined.
-        baseline: whether a Gaussian process is shown too.
     """
-    first = next(iter(exhibits.values()))
-    count = f"{len(question.t)} observation{'' if len(question.t) == 1 else 's'}"
-    who = f"{len(exhibits) + baseline} models say" if len(exhibits) + baseline > 1 else "the model says"
+    first = next(iter(columns.values()))
+    assert first is not None
     start, stop = first.window
     text = HEAD.format(
-        title=first.title.replace('"', "'").replace("\\", "/"),
-        who=who,
-        count=count,
-        t=_numbers(question.t),
-        y=_numbers(question.y),
+        who=f"{len(columns)} models say" if len(columns) > 1 else "the model says",
+        count=f"{len(question.t)} observation{'' if len(question.t) == 1 else 's'}",
+        imports="Exhibit, Outlook, Question, draw, gaussian" if None in columns.values() else "Outlook, draw",
+        t=_code(question.t),
+        y=_code(question.y),
         channels=first.channels,
-        start=_number(start),
-        stop=_number(stop),
+        start=_code(start),
+        stop=_code(stop),
         points=GRID,
     )
-    asked = {"seed": SEED, "draws": DRAWS, "level": question.level, "of": question.of}
-    for title, exhibit in exhibits.items():
-        static = f", static={_numbers(question.static)}" if question.static.size else ""
+    asked = {"seed": SEED, "draws": DRAWS, "level": _code(question.level), "of": _code(question.of)}
+    for title, exhibit in columns.items():
+        if exhibit is None:
+            more = {"folder": _path(first.folder), "title": _code(title), "static": _code(question.static)}
+            text += BASELINE.format(**more, **asked)
+            continue
+        static = f", static={_code(question.static)}" if question.static.size else ""
         origin = ", origin=0.0" if exhibit.model.scaling.origin == "first" else ""
         form = MODEL if all(each.name == "identity" for each in exhibit.transforms) else TRANSFORMED
         refine = ".refine()" if title in refined and len(question.t) else ""
-        text += form.format(folder=_path(exhibit.folder), title=title, more=static + origin, refine=refine, **asked)
-    if baseline:
-        text += BASELINE.format(folder=_path(first.folder), title=GAUSSIAN, static=_numbers(question.static), **asked)
-    size = {"wide": 7 if len(exhibits) + baseline == 1 else 4.6, "high": 3.4 if first.channels == 1 else 2.4}
-    ends = [tuple(round(x, DIGITS) for x in pair) for pair in ranges]
-    percent = f"{100 * question.level:g}"
-    picture = PICTURE.format(names=list(first.values), ranges=ends, time=first.time, shown=shown, percent=percent, **size)
-    return f'{text}{picture}figure.savefig("{first.name}.png", dpi=200)\n'
-
-
-def picture(code: str) -> bytes:
-    """The PNG file that a `program` would write."""
-    body = code[: code.rindex("figure.savefig(")]
-    scope: dict = {"__name__": "picture"}
-    exec(compile(body, "picture", "exec"), scope)
-    file = io.BytesIO()
-    scope["figure"].savefig(file, dpi=200)
-    return file.getvalue()
+        text += form.format(folder=_path(exhibit.folder), title=_code(title), more=static + origin, refine=refine, **asked)
+    return text + PICTURE.format(
+        names=_code(first.values),
+        time=_code(first.time),
+        ranges=_code(ranges),
+        level=asked["level"],
+        shown=shown,
+        file=_code(file_name(first.name, ".png")),
+        dots=DOTS,
+    )
 
 
 def _path(folder: Path | None) -> str:
     checks.require(folder is not None, "It is not known where this model was read from, so no code can be written for it.")
-    return str(folder.resolve())  # pyright: ignore[reportOptionalMemberAccess]
+    return _code(str(folder.resolve()))  # pyright: ignore[reportOptionalMemberAccess]
 
 
-def _number(x: float) -> str:
-    return "np.nan" if np.isnan(x) else repr(round(float(x), DIGITS))
-
-
-def _numbers(x: np.ndarray) -> str:
-    if x.ndim == 1:
-        return f"[{', '.join(map(_number, x))}]"
-    return f"[{', '.join(map(_numbers, x))}]"
+def _code(value: Any) -> str:
+    """Text, a number, or lists of them as code that gives the same again, to the last digit; printable ASCII alone."""
+    if isinstance(value, str):
+        return ascii(str(value))
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return f"[{', '.join(map(_code, value))}]"
+    number = float(value)
+    return "np.nan" if np.isnan(number) else repr(number)

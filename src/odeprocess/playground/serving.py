@@ -15,7 +15,7 @@ def mount(app: Any, models: Gallery | Mapping[str, Any] | Iterable[str | Path], 
 
     Arguments:
         app: the application.
-        models: model folders; or models by name, of which pictures and code cannot be saved; or a gallery.
+        models: model folders; or models by name, of which no code can be saved; or a gallery.
         path: where the page lives.
 
     Returns:

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from ..posterior import Of
-from .exhibit import Exhibit
+from .exhibit import GAUSSIAN, Exhibit
 from .observations import Observations
 from .outlook import Outlook, Question, gaussian, grid, outlook, suggested
+from .picture import draw, png
 from .reading import read_csv
-from .script import GAUSSIAN, program
+from .script import program
 
 
 @dataclasses.dataclass
@@ -56,9 +57,19 @@ class Session:
         """The covariates of the series on show."""
         return self._statics.setdefault(self.title, self.exhibit.usual)
 
+    def state(self) -> Any:
+        """What a user has entered for the exhibit on show."""
+        return self.observations.rows, self.static.copy()
+
+    def restore(self, state: Any) -> None:
+        """Goes back to what was entered then."""
+        self.observations.rows, self.static[:] = state
+
     def columns(self) -> dict[str, Exhibit | None]:
         """What is shown, by title, the chosen model first; `None` stands for a Gaussian process."""
-        first = self.exhibit.kind if self.exhibit.kind not in self.exhibit.beside else self.exhibit.title
+        taken = {*self.exhibit.beside, GAUSSIAN}
+        options = (self.exhibit.kind, self.exhibit.title, *(f"{self.exhibit.kind} ({i})" for i in range(1, len(taken) + 2)))
+        first = next(title for title in options if title not in taken)
         beside = {title: self.exhibit.beside.get(title) for title in self.settings.beside}
         return {first: self.exhibit, **beside}
 
@@ -125,12 +136,19 @@ class Session:
         """When to measure next."""
         return suggested(self.exhibit, self.question(), refine=self.settings.refine)
 
+    def picture(self, ranges: Any) -> bytes:
+        """What is shown, refined where that was asked for, as a PNG file."""
+        settings, exhibit, question = self.settings, self.exhibit, self.question()
+        found = self.outlooks(refine=True)
+        answers = {title: self.baseline() if each is None else found[title] for title, each in self.columns().items()}
+        names = {"names": exhibit.values, "time": exhibit.time}
+        return png(draw(question.t, question.y, answers, **names, ranges=ranges, level=question.level, shown=settings.draws))
+
     def program(self, ranges: Any) -> str:
-        """The program that draws what is shown."""
-        models = {title: each for title, each in self.columns().items() if each is not None}
-        refined = [title for title, each in models.items() if self.refines(each)]
-        shown, baseline = self.settings.draws, GAUSSIAN in self.settings.beside
-        return program(models, self.question(), ranges=ranges, shown=shown, refined=refined, baseline=baseline)
+        """A program that draws the same picture."""
+        columns = self.columns()
+        refined = [title for title, each in columns.items() if each is not None and self.refines(each)]
+        return program(columns, self.question(), ranges=ranges, shown=self.settings.draws, refined=refined)
 
     def _unshaken(self, place: int, channel: int, value: float) -> float:
         """The value that is shown as `value`."""

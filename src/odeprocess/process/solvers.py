@@ -158,7 +158,7 @@ class Adaptive(AbstractSolver):
         checks.choice("method", self.method, METHODS)
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
             checks.positive(name, value)
-            checks.require(value >= LEAST_TOLERANCE, f"`{name}` is {value!r}; expected {LEAST_TOLERANCE} or more.")
+            checks.require(value >= LEAST_TOLERANCE, f"`{name}` is {checks.shown(value)}; expected {LEAST_TOLERANCE} or more.")
         checks.whole("max_steps", self.max_steps, 1, MOST_STEPS)
 
     def solve(self, velocity, t0, horizon, l0, t, extent):

@@ -103,7 +103,7 @@ class Spec:
         checks.choice("aggregation", self.aggregation, tuple(AGGREGATIONS))
         checks.require(
             isinstance(self.waves, int) and 0 <= self.waves <= MOST_WAVES,
-            f"`waves` is {self.waves!r}; expected a whole number from 0 to {MOST_WAVES}.",
+            f"`waves` is {checks.shown(self.waves)}; expected a whole number from 0 to {MOST_WAVES}.",
         )
         checks.choice("initial", self.initial, ("context", "first"))
         checks.choice("likelihood", self.likelihood, ("gaussian", "bernoulli"))
@@ -112,18 +112,24 @@ class Spec:
         checks.choice("latent_scale", self.latent_scale, ("bounded", "free"))
         checks.choice("prior", self.prior, ("empty", "learned"))
         checks.choice("path", self.path, ("network", "linear", "both"))
+        floor, latent_floor = self.noise_floor, self.latent_floor
         checks.require(
-            0.0 <= self.noise_floor < 1.0, f"`noise_floor` is {self.noise_floor}; expected 0 ≤ floor < 1, in scaled units."
+            checks.is_number(floor) and 0.0 <= floor < 1.0,
+            f"`noise_floor` is {checks.shown(floor)}; expected 0 ≤ floor < 1, in scaled units.",
         )
         checks.positive("noise_std", self.noise_std)
-        checks.require(0.0 < self.latent_floor < 1.0, f"`latent_floor` is {self.latent_floor}; expected 0 < floor < 1.")
+        checks.require(
+            checks.is_number(latent_floor) and 0.0 < latent_floor < 1.0,
+            f"`latent_floor` is {checks.shown(latent_floor)}; expected 0 < floor < 1.",
+        )
+        checks.positive("l_dim", self.l_dim, integer=True)
         checks.require(
             self.dynamics != "second" or self.l_dim % 2 == 0,
             f"`l_dim` is {self.l_dim}; second-order dynamics need an even number (position and velocity).",
         )
         checks.require(
             isinstance(self.solver, AbstractSolver),
-            f"`solver` is {self.solver!r}; expected Grid(…) or Adaptive(…), made with its options.",
+            f"`solver` is {checks.shown(self.solver)}; expected Grid(…) or Adaptive(…), made with its options.",
         )
         if self.horizon is not None:
             checks.positive("horizon", self.horizon)
@@ -151,7 +157,7 @@ class Spec:
         image = tuple(self.image)
         object.__setattr__(self, "image", image)
         good = len(image) == 2 and all(isinstance(side, int) and side > 0 for side in image)
-        checks.require(good, f"`image` is {self.image!r}; expected (height, width) in pixels.")
+        checks.require(good, f"`image` is {checks.shown(self.image)}; expected (height, width) in pixels.")
         checks.require(
             not self.waves, f"`waves` is {self.waves}, but an encoder of images takes the time as it is: leave it at 0."
         )

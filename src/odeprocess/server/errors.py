@@ -74,7 +74,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        logging.getLogger("odeprocess.server").error("%s %s failed", request.method, request.url.path, exc_info=error)
+        logging.getLogger("odeprocess.server").error("%s %r failed", request.method, request.url.path, exc_info=error)
         return answer(500, CODES[500], "Something went wrong in the server; its log says what.")
 
 

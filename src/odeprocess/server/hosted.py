@@ -8,6 +8,7 @@ import numpy as np
 
 from ..folders import damaged
 from ..model import Model
+from ..names import readable
 from ..posterior import Posterior
 from ..tables.answers import moments
 from ..tables.covariates import Covariate
@@ -50,7 +51,7 @@ class Hosted:
         path = Path(folder)
         model = Model.load(path)
         with damaged(path):
-            return cls.of(path.resolve().name, model)
+            return cls.of(readable(path.resolve().name), model)
 
     @property
     def span(self) -> tuple[float, float]:

@@ -74,8 +74,8 @@ def _quantiles(posterior: Posterior, times: np.ndarray, levels: list[float], tra
 
 
 def quantile_name(q: float) -> str:
-    """What the column of a quantile is called."""
-    return f"q{q:g}"
+    """What the column of a quantile is called: with all digits, so that no two share a column."""
+    return f"q{float(q)!r}"
 
 
 class _Spots:

@@ -67,11 +67,12 @@ def choose(
         held_out = 0 if count < FEW else min(HELD_OUT, count // 5)
     checks.require(
         isinstance(held_out, int) and 0 <= held_out < count - 1,
-        f"`held_out` is {held_out!r}; expected a whole number of series, and two or more of the {count} left to train on.",
+        f"`held_out` is {checks.shown(held_out)}; expected a whole number of series, and two or more of the {count} left "
+        "to train on.",
     )
     checks.require(
         patience is None or held_out > 0,
-        f"`patience` is {patience!r}, but no series is held out to tell when to stop. Pass `held_out` as well.",
+        f"`patience` is {checks.shown(patience)}, but no series is held out to tell when to stop. Pass `held_out` as well.",
     )
     said.append(_checked(count, held_out, folds))
     kept = count - held_out

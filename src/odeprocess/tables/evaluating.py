@@ -20,7 +20,8 @@ def given_rows(long: Long, context: int, split: str, seed: int) -> tuple[np.ndar
     """The series that have something left to predict, the rows of each that are given, and those that are not."""
     checks.choice("split", split, SPLITS)
     checks.require(
-        isinstance(context, (int, np.integer)) and context >= 0, f"`context` is {context!r}; expected a whole number, 0 or more."
+        isinstance(context, (int, np.integer)) and context >= 0,
+        f"`context` is {checks.shown(context)}; expected a whole number, 0 or more.",
     )
     index, given, asked = [], [], []
     for i, rows in enumerate(long.observed):

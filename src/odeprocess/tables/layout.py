@@ -8,7 +8,7 @@ import numpy as np
 from .. import checks
 from ..model import Model
 from ..plain_data import read_dataclass, read_value
-from .checking import Places, numbers, sensible_times, sensible_values
+from .checking import LARGEST, Places, numbers, sensible_times, sensible_values
 from .clock import UNITS, Clock, is_zone
 from .columns import Columns
 from .covariates import Covariate
@@ -95,9 +95,13 @@ class Layout:
         first = order[starts[:-1]]
         origins = self._origins(table, raw, first, codes, places)
         static = [each.encode(table, first, codes, places) for each in self.covariates]
+        unit = "Use a larger unit: divide the column first."
+        for j, name in enumerate(columns.values):
+            places.refuse(np.abs(y[:, j]) > LARGEST, name, f"the value is beyond ±{LARGEST:g}. {unit}")
         x = np.stack([self._forward(j, y[:, j], places) for j in range(len(columns.values))], -1)
         t = self.clock.relative(raw, origins[codes])
-        places.refuse(np.isinf(t), columns.time, "the time lies too far from the first one of its series. Use a larger unit.")
+        far = f"the time lies more than {LARGEST:g} from the first one of its series. {unit}"
+        places.refuse(np.logical_not(np.abs(t) <= LARGEST), columns.time, far)
         joined = np.concatenate(static, 1) if static else np.zeros((len(names), 0))
         return Long(table, order, names, codes, starts, t[order], raw[order], x[order], y[order], joined, origins)
 
