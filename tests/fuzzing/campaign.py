@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, outcomes, processes
+from . import files, outcomes, processes, slow
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -35,6 +35,8 @@ PARTS = {
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
+    "slow clients": Part(slow.slow_clients, 500, alone=True, warm_up=0),
+    "held bodies": Part(slow.held_bodies, 40, alone=True, warm_up=0),
 }
 
 
@@ -43,6 +45,7 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
     workers = 1 if PARTS[name].alone else min(workers, count)
     shares = [count // workers + (i < count % workers) for i in range(workers)]
     began, found, slowest, growth = time.perf_counter(), Counter(), 0.0, 0.0
+    figures: dict[str, Any] = {}
     at_work = {}
     for i, share in enumerate(shares):
         ours, theirs = CHILDREN.Pipe()
@@ -54,7 +57,8 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
         wait([ours])
         child = at_work[ours]
         try:
-            counted, slow, grown = ours.recv()
+            counted, slow, grown, measured = ours.recv()
+            figures |= measured
             slowest, growth = max(slowest, slow), max(growth, grown)
         except EOFError:  # it ended before it could tell
             child.join()
@@ -74,6 +78,7 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - began, 1),
         "slowest, s": round(slowest, 2),
         "MiB more at the end": round(growth, 1),
+        **({"figures": figures} if figures else {}),
     }
 
 
@@ -84,6 +89,7 @@ def told(row: dict[str, Any]) -> str:
         f"{row['failures']:,} failures; {row['seconds']:.0f} s, slowest {row['slowest, s']} s, "
         f"{row['MiB more at the end']:+} MiB"
     ]
+    lines += [f"    {name}: {value}" for name, value in row.get("figures", {}).items()]
     return "\n".join([*lines, *(f"    {count:,} × {kind}" for kind, count in row["of which"].items())])
 
 
@@ -95,7 +101,7 @@ def _work(name: str, seed: int, count: int, to: Connection) -> None:
     outcomes.slowest, began = 0.0, _memory()
     found = part.run(seed, count)
     grown = max(0.0, _memory() - began) if part.warm_up else 0.0
-    to.send((found, outcomes.slowest, grown))
+    to.send((found, outcomes.slowest, grown, outcomes.figures))
 
 
 def _memory() -> float:

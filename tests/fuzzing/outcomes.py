@@ -12,6 +12,7 @@ INTERNAL = re.compile(
 )
 
 slowest = 0.0  # seconds that the slowest attempt of this process took
+figures: dict[str, object] = {}  # what a part measured beside its outcomes
 
 
 def outcome(attempt: Callable[[], bool], refusals: tuple[type[BaseException], ...] = (ValueError, OSError)) -> str:

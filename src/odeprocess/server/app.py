@@ -88,7 +88,7 @@ def create_app(
         Guard,  # type: ignore[arg-type]
         origins=origins,
         token=None if token is None else Token(token, secure=origins.secure),
-        bodies=Bodies(limits.body, limits.bodies),
+        bodies=Bodies(limits.body, limits.bodies, limits.patience),
         metrics=metrics,
     )
     if extend is not None:

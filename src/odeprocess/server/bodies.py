@@ -10,7 +10,6 @@ from typing import Any
 
 from .errors import Refused
 
-PATIENCE = 10.0  # seconds in which a body must arrive
 RATE = 64 << 10  # bytes that give it a second more
 DRAINED = 4  # times the largest body is read before the connection is closed: many clients listen only after they have spoken
 
@@ -31,10 +30,11 @@ class Bodies:
     Arguments:
         most: bytes of one.
         together: bytes of all.
+        patience: seconds in which one must arrive; a large one gets some more.
     """
 
-    def __init__(self, most: int, together: int):
-        self._most, self._together, self._size = most, together, 0
+    def __init__(self, most: int, together: int, patience: float):
+        self._most, self._together, self._patience, self._size = most, together, patience, 0
         self._coming: dict[Held, None] = {}  # in the order of their beginnings
 
     async def whole(self, receive: Any, held: Held) -> bytes | None:
@@ -45,7 +45,7 @@ class Bodies:
         """
         self._coming[held] = None
         try:
-            async with asyncio.timeout_at(held.began + PATIENCE) as held.deadline:
+            async with asyncio.timeout_at(held.began + self._patience) as held.deadline:
                 return await self._read(receive, held)
         except TimeoutError:
             if held.crowded:
@@ -72,7 +72,7 @@ class Bodies:
                 parts.append(part)
                 self._grow(held, len(part))
                 if more and held.deadline is not None and not held.crowded:
-                    held.deadline.reschedule(held.began + PATIENCE + held.size / RATE)
+                    held.deadline.reschedule(held.began + self._patience + held.size / RATE)
             else:
                 parts.clear()
                 self.forget(held)

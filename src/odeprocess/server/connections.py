@@ -16,9 +16,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .bodies import PATIENCE, RATE
+from .bodies import RATE
 
-HEAD = 10.0  # seconds in which the head of a request must arrive
 LINGER = 2.0  # seconds for a body that nobody waits for any more, since the answer has been given
 READING = 20.0  # seconds without a byte read of an answer
 LOOK = 0.25  # seconds between looks at who is late; nobody makes room for others sooner
@@ -46,10 +45,11 @@ class Connections:
         most: in all.
         by_client: from one address.
         body: bytes of a body, for which it gets more time.
+        patience: seconds in which the head of a request must arrive, and again its body.
     """
 
-    def __init__(self, most: int, by_client: int, body: int):
-        self.most, self.by_client, self.body = most, by_client, body
+    def __init__(self, most: int, by_client: int, body: int, patience: float):
+        self.most, self.by_client, self.body, self.patience = most, by_client, body, patience
         self._by_client: Counter[str] = Counter()
         self._open = 0
         self._known: dict[Connection, None] = {}  # those with HTTP on them
@@ -128,7 +128,7 @@ class Connection(H11Protocol):
         """It begins."""
         super().connection_made(transport)
         self.address = client_of(self.client[0] if self.client else "")
-        self._begin(Stage.HEAD, HEAD)
+        self._begin(Stage.HEAD, self._all.patience)
         self._all.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -216,16 +216,16 @@ class Connection(H11Protocol):
         theirs = self.conn.their_state
         if theirs is h11.SEND_BODY:
             if self.stage is not Stage.BODY:
-                self._begin(Stage.BODY, PATIENCE + LOOK)
+                self._begin(Stage.BODY, self._all.patience + LOOK)
             if self.cycle.response_complete:
                 self._deadline = min(self._deadline, self.loop.time() + LINGER)
             else:
-                self._deadline = self.since + PATIENCE + LOOK + min(self._received, self._all.body) / RATE
+                self._deadline = self.since + self._all.patience + LOOK + min(self._received, self._all.body) / RATE
         elif theirs is not h11.IDLE:
             self.stage = Stage.ANSWER
         elif self.conn.trailing_data[0]:
             if self.stage is not Stage.HEAD:
-                self._begin(Stage.HEAD, HEAD)
+                self._begin(Stage.HEAD, self._all.patience)
         elif self.cycle is not None and self.stage is not Stage.REST:
             self._begin(Stage.REST, 0.0)
 

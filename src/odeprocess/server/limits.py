@@ -15,6 +15,7 @@ class Limits:
         idle: seconds after which a series that nobody asks about is dropped.
         listeners: event streams at once.
         waiting: requests that wait for the model at once.
+        patience: seconds in which the head of a request must arrive, and again its body; a large one gets some more.
         bodies: bytes of all bodies that are on their way or being answered.
         visitors: of the playground at once.
         connections: open at once.
@@ -27,6 +28,7 @@ class Limits:
     idle: float = 24 * 3600.0
     listeners: int = 64
     waiting: int = 256
+    patience: float = 10.0
     bodies: int = 32 << 20
     visitors: int = 32
     connections: int = 1000

@@ -43,23 +43,8 @@ def bound(host: str, port: int) -> socket.socket:
 def run(
     app: Any, listening: socket.socket, ready: Callable[[str], None], *, limits: Limits = Limits(), grace: int = GRACE
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then answers what has been asked and ends."""
-    config = uvicorn.Config(
-        app,
-        http=Connection,
-        loop="asyncio",
-        log_level="error",  # what clients do wrong is no news, and would fill disks
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # anyone can write them
-        h11_max_incomplete_event_size=HEAD_SIZE,
-        timeout_graceful_shutdown=grace,
-        ws_max_size=MESSAGE,
-        ws_per_message_deflate=False,
-    )
-    quieten()
-    server = Server(config, listening, limits, ready)
-    app.state.stopping = lambda: server.should_exit
+    """Serves until SIGTERM or SIGINT, then answers what has been asked and ends; `ready` is told the address."""
+    server = Server(app, listening, ready, limits=limits, grace=grace)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again once all is done, and that is no failure
     server.run([listening])
@@ -70,17 +55,40 @@ def run(
 class Server(uvicorn.Server):
     """uvicorn's, which takes connections by our own hand: as many as there is room for."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket, limits: Limits, ready: Callable[[str], None]):
+    def __init__(
+        self,
+        app: Any,
+        listening: socket.socket,
+        ready: Callable[[str], None] = lambda url: None,
+        *,
+        limits: Limits = Limits(),
+        grace: int = GRACE,
+    ):
+        config = uvicorn.Config(
+            app,
+            http=Connection,  # type: ignore[arg-type]
+            loop="asyncio",
+            log_level="error",  # what clients do wrong is no news, and would fill disks
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # anyone can write them
+            h11_max_incomplete_event_size=HEAD_SIZE,
+            timeout_graceful_shutdown=grace,
+            ws_max_size=MESSAGE,
+            ws_per_message_deflate=False,
+        )
         super().__init__(config)
         self._listening, self._limits, self._ready = listening, limits, ready
         self._acceptor: Acceptor | None = None
+        app.state.stopping = lambda: self.should_exit
+        quieten()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts the application, then lets clients in."""
         await super().startup(sockets=[])
         limits = self._limits
         most = room_for_connections(limits.connections)
-        connections = Connections(most, min(most, limits.connections_by_client), limits.body)
+        connections = Connections(most, min(most, limits.connections_by_client), limits.body, limits.patience)
 
         def make() -> Connection:
             return Connection(self.config, self.server_state, self.lifespan.state, within=connections)
