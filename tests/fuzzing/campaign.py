@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, outcomes, processes, slow
+from . import files, hostile, outcomes, processes, slow
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -35,6 +35,8 @@ PARTS = {
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
+    "hostile requests": Part(hostile.hostile_requests, 18_000, alone=True, warm_up=0),
+    "generated requests": Part(hostile.generated_requests, 2_000, alone=True, warm_up=0),
     "slow clients": Part(slow.slow_clients, 500, alone=True, warm_up=0),
     "held bodies": Part(slow.held_bodies, 40, alone=True, warm_up=0),
 }

@@ -58,14 +58,16 @@ class Server:
 
 
 @contextlib.contextmanager
-def started(root: Path, *arguments: object, **how) -> Iterator[Server]:
-    """`odeprocess serve` with a small model that knows nothing; `root` is an empty folder."""
+def started(root: Path, *arguments: object, files: int = 0, token: str = "") -> Iterator[Server]:
+    """`odeprocess serve` with a small model that knows nothing, which may open so many `files`; `root` is an empty folder."""
     folder, log = root / "lines", root / "log"
     if not folder.exists():
         untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.lines.sample(4, key=jr.key(0))).save(folder)
     command = [sys.executable, "-m", "odeprocess", "serve", str(folder), *map(str, arguments), "--port", "0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with log.open("wb") as to, subprocess.Popen(command, stderr=to, stdout=to, env=environment, **how) as process:
+    if files:
+        command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"} | ({"ODEPROCESS_TOKEN": token} if token else {})
+    with log.open("wb") as to, subprocess.Popen(command, stderr=to, stdout=to, env=environment) as process:
         try:
             yield Server(process, log)
         finally:

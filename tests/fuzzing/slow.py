@@ -60,7 +60,7 @@ def slow_clients(seed: int, count: int, seconds: float = SECONDS, turns: int = T
 
 
 def held_bodies(seed: int, count: int) -> Counter:
-    """Clients that send all but the last byte of a body of 4 MB, and wait; the server must neither keep them nor stop for them."""
+    """Clients that send all but the last byte of a body of 4 MB, and wait; the server must not keep them all."""
     found: Counter = Counter()
     with place() as root, started(root, "--no-playground") as server:
         began, most, held = server.memory(), 0.0, []

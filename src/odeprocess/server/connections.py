@@ -140,7 +140,7 @@ class Connection(H11Protocol):
         """Some of a request."""
         self._received += len(data)
         super().data_received(data)
-        if not self._upgraded:
+        if not self._upgraded and not self.transport.is_closing():
             self._look()
 
     def on_response_complete(self) -> None:
@@ -217,7 +217,7 @@ class Connection(H11Protocol):
         if theirs is h11.SEND_BODY:
             if self.stage is not Stage.BODY:
                 self._begin(Stage.BODY, self._all.patience + LOOK)
-            if self.cycle.response_complete:
+            if self.cycle is None or self.cycle.response_complete:
                 self._deadline = min(self._deadline, self.loop.time() + LINGER)
             else:
                 self._deadline = self.since + self._all.patience + LOOK + min(self._received, self._all.body) / RATE
