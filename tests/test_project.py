@@ -31,7 +31,7 @@ tables.choosing tables.training tables.asking tables.answers tables.evaluating t
 plots forecaster sktime
 server.limits server.errors server.schemas server.hosted server.room server.store server.desk server.worker server.metrics
 server.origins server.tokens server.bodies server.guard server.bell server.routes server.app
-server.connections server.accepting server.logs server.run server
+server.connections server.accepting server.sockets server.logs server.run server
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.baseline experiments.attentive
 experiments.measure experiments.accuracy

@@ -35,7 +35,7 @@ PARTS = {
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
-    "hostile requests": Part(hostile.hostile_requests, 18_000, alone=True, warm_up=0),
+    "hostile requests": Part(hostile.hostile_requests, 20_000, alone=True, warm_up=0),
     "generated requests": Part(hostile.generated_requests, 2_000, alone=True, warm_up=0),
     "slow clients": Part(slow.slow_clients, 500, alone=True, warm_up=0),
     "held bodies": Part(slow.held_bodies, 40, alone=True, warm_up=0),

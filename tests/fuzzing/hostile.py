@@ -166,12 +166,18 @@ class Attack:
             self.handshake: 6,
             self.garbage: 4,
             self.sound: 8,
+            self.own_page: 0.2,
         }
         self.kinds, self.weights = list(kinds), list(kinds.values())
 
     def attempt(self) -> bool:
         """One request of a kind that is drawn."""
         return self.rng.choices(self.kinds, self.weights)[0]()
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self.client.close()
+        self.guarded.close()
 
     def question(self) -> tuple[str, str, Any]:
         """A sound request."""
@@ -419,6 +425,40 @@ class Attack:
         answer.refused()
         return False
 
+    def own_page(self) -> bool:
+        """A page that was really opened, whose WebSocket says what no page says."""
+        from websockets.exceptions import ConnectionClosed
+        from websockets.sync.client import connect
+
+        rng, port = self.rng, self.client.server.port
+        page = self.client.ask("GET", "/play")
+        page.refused()
+        token = re.search(rb'"token":"([^"]+)"', page.body)
+        assert token, "a page without a token"
+        origin: Any = f"http://localhost:{port}"
+        event = {
+            "kind": rng.choice(["ModelChanged", "MessageSent", "RootAdded", "x"]),
+            "model": {"id": "p1"},
+            "attr": "data",
+            "new": 1,
+        }
+        header = {"msgid": "1", "msgtype": rng.choice(["PATCH-DOC", "PULL-DOC-REQ", "SERVER-INFO-REQ", "OK", "x"])}
+        sound = [json.dumps(part) for part in (header, {}, {"events": [event]})]
+        with connect(f"ws://localhost:{port}/play/ws", subprotocols=["bokeh", token[1].decode()], origin=origin) as page:  # type: ignore[list-item]
+            try:
+                page.recv(outcomes.LIMIT)
+                for part in rng.choice(
+                    [sound, [damaged(rng, sound[0].encode())], sound[:1] * 3, ["[" * 9000], [b"\x00" * 9], ["NaN"] * 3]
+                ):
+                    page.send(part)
+                page.socket.sendall(
+                    rng.choice([b"", b"\x81\x82\x00\x00\x00\x00\xff\xff", b"\xff" * 20, b"\x81\xff" + b"\x7f" * 12])
+                )
+                page.recv(0.1)
+            except (ConnectionClosed, TimeoutError):
+                pass
+        return True
+
     def garbage(self) -> bool:
         """Bytes that are no HTTP, on a connection of their own."""
         rng = self.rng
@@ -463,6 +503,7 @@ def hostile_requests(seed: int, count: int) -> Counter:
             outcome(attack.attempt)
         outcomes.slowest, began = 0.0, [each.memory() for each in servers]
         found = _counted(attack.attempt, servers, count)
+        attack.close()
         grown = max(each.memory() - before for each, before in zip(servers, began, strict=True))
         if grown > MOST_GROWTH:
             found[f"{FAILURE}: a server grew by {grown:.0f} MiB"] += 1
@@ -497,6 +538,7 @@ def generated_requests(seed: int, count: int) -> Counter:
                 except Exception as error:
                     if type(error).__name__ not in ("SkipTest", "Unsatisfiable"):  # nothing of this can be wrong
                         raise
+        client.close()
         grown = server.memory() - began
         if grown > MOST_GROWTH:
             found[f"{FAILURE}: the server grew by {grown:.0f} MiB"] += 1

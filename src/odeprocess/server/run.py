@@ -67,6 +67,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             app,
             http=Connection,  # type: ignore[arg-type]
+            ws=_sockets(),
             loop="asyncio",
             log_level="error",  # what clients do wrong is no news, and would fill disks
             access_log=False,
@@ -103,3 +104,12 @@ class Server(uvicorn.Server):
         if self._acceptor is not None:
             self._acceptor.stop()
         await super().shutdown(sockets)
+
+
+def _sockets() -> Any:
+    """What speaks WebSockets, where the package for them is installed; without it there is no playground."""
+    try:
+        from .sockets import Socket
+    except ImportError:
+        return "none"
+    return Socket
