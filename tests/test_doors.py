@@ -32,7 +32,7 @@ def open_to_all(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    with started(tmp_path_factory.mktemp("guarded"), token=SECRET) as server:
+    with started(tmp_path_factory.mktemp("guarded"), "--no-warm", token=SECRET) as server:
         yield server
 
 

@@ -91,13 +91,14 @@ class Acceptor:
                     LOG.error("Connections cannot be accepted: %s.", error.strerror)
                 self._short = True
                 return self._rest(FULL)
-            client = client_of(str(address[0]))
+            peer = (str(address[0]), int(address[1]))
+            client = client_of(peer[0])
             crowded = self._connections.crowded_by(client) and not self._connections.make_room(now, client)
             if refused or crowded:
                 _refuse(accepted)
                 continue
-            self._connections.enter(client)
-            counted = Counted(accepted, lambda client=client: self._connections.leave(client))
+            self._connections.enter(peer)
+            counted = Counted(accepted, lambda peer=peer: self._connections.leave(peer))
             task = self._loop.create_task(self._begin(counted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -81,10 +81,14 @@ class Bodies:
         return b"".join(parts)
 
     def _grow(self, held: Held, size: int) -> None:
+        if held.crowded:
+            return
         held.size += size
         self._size += size
         for each in list(self._coming) if self._size > self._together else ():
-            if each.deadline is not None and not each.crowded and each.size:
+            if each.deadline is not None and each.size:
                 each.crowded = True
                 each.deadline.reschedule(asyncio.get_running_loop().time())
-                return
+                self.forget(each)
+                if self._size <= self._together:
+                    return

@@ -25,6 +25,7 @@ ENDED = 64  # at one look, so that others do not wait for it
 UNREAD = 32 << 20  # bytes of answers that wait for clients to read them, in all
 HEAD_SIZE = 32 << 10  # bytes of a head, in which a question of a thousand times has room
 LINE, LINES = 8000, 100  # of a WebSocket's handshake, which has a parser of its own
+Peer = tuple[str, int]
 NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+(\s*,\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+)*")
 PHRASES = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
@@ -50,31 +51,32 @@ class Connections:
 
     def __init__(self, most: int, by_client: int, body: int, patience: float):
         self.most, self.by_client, self.body, self.patience = most, by_client, body, patience
+        self._open: dict[Peer, str] = {}  # those whose end has been asked for are not among them
         self._by_client: Counter[str] = Counter()
-        self._open = 0
         self._known: dict[Connection, None] = {}  # those with HTTP on them
         self._unread: dict[Connection, None] = {}  # those whose answers wait to be read, in the order in which they began to
 
     @property
     def full(self) -> bool:
         """Whether there is no room for one more."""
-        return self._open >= self.most
+        return len(self._open) >= self.most
 
     def crowded_by(self, client: str) -> bool:
         """Whether there is no room for one more from this address."""
         return self._by_client[client] >= self.by_client
 
-    def enter(self, client: str) -> None:
+    def enter(self, peer: "Peer") -> None:
         """One more is open."""
-        self._open += 1
+        client = self._open[peer] = client_of(peer[0])
         self._by_client[client] += 1
 
-    def leave(self, client: str) -> None:
-        """One is open no more."""
-        self._open -= 1
-        self._by_client[client] -= 1
-        if self._by_client[client] <= 0:
-            del self._by_client[client]
+    def leave(self, peer: "Peer") -> None:
+        """One is open no more, or about to end."""
+        client = self._open.pop(peer, None)
+        if client is not None:
+            self._by_client[client] -= 1
+            if not self._by_client[client]:
+                del self._by_client[client]
 
     def add(self, connection: "Connection") -> None:
         """Begins to look at a connection."""
@@ -90,7 +92,9 @@ class Connections:
         found = [each for each in self._known if each.waits(now) and client in (None, each.address)]
         if not found:
             return False
-        min(found, key=lambda each: (each.stage is Stage.REST, each.since)).abort()
+        longest = min(found, key=lambda each: (each.stage is Stage.REST, each.since))
+        longest.abort()
+        self.leave(longest.client or ("", 0))
         return True
 
     def look(self, now: float) -> None:
