@@ -69,6 +69,9 @@ def tried(
     found = browser.new_page()
     found.goto(at)
     came = found.evaluate(SCRIPT, [server, page, socket, token])
-    framed = [frame.url for frame in found.frames if frame != found.main_frame]
+    (frame,) = [frame for frame in found.frames if frame != found.main_frame]
+    while not frame.url:  # the browser is still about it
+        found.wait_for_timeout(50)
+    framed = frame.url
     found.close()
-    return came, framed[0]
+    return came, framed
