@@ -7,9 +7,12 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
+from foreign import elsewhere, tried
 from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder
+from server_cases import shape
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -165,6 +168,24 @@ def test_suggestion_file_model_and_downloads(address, browser, tmp_path):
         assert page.get_by_label("Observation 1, prey").input_value() == ""
         page.get_by_label("Model", exact=True).select_option("Sines")
         band(page, 3)
+
+
+def test_only_its_own_pages_and_names_are_answered(address, browser):
+    """And nothing else is there: no document of an interface, no module that an address names."""
+    port = address.rsplit(":", 1)[1].strip("/")
+    with httpx.Client(base_url=address, timeout=LONGEST / 1000) as ask:
+        page = ask.get("/", headers={"Origin": address.rstrip("/")})
+        token = re.search(r'"token":"([^"]+)"', page.text)[1]
+        for path in ("/docs", "/redoc", "/openapi.json", "/components/antigravity/a/b/c", "/nowhere"):
+            assert shape(ask.get(path))["code"] == "not_found"
+        for path in ("/", "/docs", "/static/js/bokeh.min.js"):
+            assert shape(ask.get(path, headers={"Host": f"evil.example:{port}"}))["code"] == "host"
+            assert shape(ask.get(path, headers={"Origin": "http://evil.example"}))["code"] == "origin"
+    with elsewhere() as other:
+        for at in (f"http://localhost:{other}/", f"http://127.0.0.1:{other}/"):
+            came, frame = tried(browser, at, address.rstrip("/"), "/", "/ws", token)
+            assert came.pop("frame") in ("there", "nothing") and frame.startswith("chrome-error:")
+            assert set(came.values()) == {"nothing"}, came
 
 
 def test_the_table_is_enough_and_models_stand_side_by_side(address, browser):

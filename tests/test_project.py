@@ -31,7 +31,8 @@ tables.long tables.columns tables.clock tables.covariates tables.transforms tabl
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime
 server.limits server.errors server.schemas server.hosted server.room server.store server.desk server.worker server.metrics
-server.guard server.bell server.routes server.app server.run server
+server.origins server.tokens server.bodies server.guard server.bell server.routes server.app
+server.connections server.accepting server.sockets server.logs server.run server
 experiments.protocol experiments.splits experiments.plan experiments.scoring experiments.store
 experiments.classifier experiments.active experiments.timing experiments.gaussian experiments.baseline experiments.attentive
 experiments.measure experiments.accuracy
@@ -39,7 +40,7 @@ experiments.runner experiments.rows experiments.reproduce
 experiments.pictures experiments.image_pictures experiments.page experiments.scoreboard experiments
 playground.theme playground.observations playground.exhibit playground.outlook playground.picture playground.reading
 playground.script playground.session playground.words playground.figures playground.table playground.panes playground.starters
-playground.gallery playground.page playground.serving playground
+playground.gallery playground.page playground.visits playground.serving playground
 commands.common commands.sets commands.tables commands.play commands.serving commands
 cli __main__
 """.split()

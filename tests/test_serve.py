@@ -70,6 +70,8 @@ def test_what_cannot_be_served_is_one_message(folder, tmp_path):
     for arguments, message in {
         ("--host", "0.0.0.0"): "a token is needed",
         ("--token", " "): "The token is empty",
+        ("--public-url", "https://models.example.org"): "a token is needed",
+        ("--public-url", "models.example.org", "--token", "x"): "expected one such as https://models.example.org",
         ("--state", str(tmp_path / "nowhere" / "at-all.sqlite")): "cannot be used for the state",
     }.items():
         done = refused(*arguments, folder=folder)

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, long_lives, numbers, outcomes, processes, tables
+from . import files, hostile, long_lives, numbers, outcomes, processes, slow, tables
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -41,6 +41,10 @@ PARTS = {
     "odd numbers": Part(numbers.odd_numbers, 20_000, warm_up=400),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
+    "hostile requests": Part(hostile.hostile_requests, 20_000, alone=True, warm_up=0),
+    "generated requests": Part(hostile.generated_requests, 2_000, alone=True, warm_up=0),
+    "slow clients": Part(slow.slow_clients, 500, alone=True, warm_up=0),
+    "held bodies": Part(slow.held_bodies, 40, alone=True, warm_up=0),
 }
 
 
@@ -48,7 +52,8 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
     """A part in as many processes as may run at once, each with a seed and a share of the count."""
     workers = 1 if PARTS[name].alone else min(workers, count)
     shares = [count // workers + (i < count % workers) for i in range(workers)]
-    began, found, slowest, growth, figures = time.perf_counter(), Counter(), 0.0, 0.0, {}
+    began, found, slowest, growth = time.perf_counter(), Counter(), 0.0, 0.0
+    figures: dict[str, Any] = {}
     at_work = {}
     for i, share in enumerate(shares):
         ours, theirs = CHILDREN.Pipe()
@@ -60,9 +65,9 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
         wait([ours])
         child = at_work[ours]
         try:
-            counted, slow, grown, noted = ours.recv()
+            counted, slow, grown, measured = ours.recv()
+            figures |= measured
             slowest, growth = max(slowest, slow), max(growth, grown)
-            figures = {name: max(value, figures.get(name, value)) for name, value in (figures | noted).items()}
         except EOFError:  # it ended before it could tell
             child.join()
             counted = Counter({f"{FAILURE}: the process ended with {child.exitcode}": 1})
@@ -81,7 +86,7 @@ def run(name: str, count: int, seed: int, workers: int) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - began, 1),
         "slowest, s": round(slowest, 2),
         "MiB more at the end": round(growth, 1),
-        **figures,
+        **({"figures": figures} if figures else {}),
     }
 
 
@@ -92,6 +97,7 @@ def told(row: dict[str, Any]) -> str:
         f"{row['failures']:,} failures; {row['seconds']:.0f} s, slowest {row['slowest, s']} s, "
         f"{row['MiB more at the end']:+} MiB"
     ]
+    lines += [f"    {name}: {value}" for name, value in row.get("figures", {}).items()]
     return "\n".join([*lines, *(f"    {count:,} × {kind}" for kind, count in row["of which"].items())])
 
 

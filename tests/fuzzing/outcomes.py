@@ -13,7 +13,7 @@ INTERNAL = re.compile(
 )
 
 slowest = 0.0  # seconds that the slowest attempt of this process took
-figures: dict[str, float] = {}  # the greatest of what else was measured in this process
+figures: dict[str, object] = {}  # what a part measured beside its outcomes
 
 
 def outcome(attempt: Callable[[], bool], refusals: tuple[type[BaseException], ...] = (ValueError, OSError)) -> str:
@@ -33,7 +33,8 @@ def outcome(attempt: Callable[[], bool], refusals: tuple[type[BaseException], ..
 
 def note(name: str, value: float) -> None:
     """Keeps the greatest of each measured number for the record."""
-    figures[name] = max(figures.get(name, value), value)
+    known = figures.get(name)
+    figures[name] = max(known, value) if isinstance(known, (int, float)) else value
 
 
 def refusal(message: str) -> str:

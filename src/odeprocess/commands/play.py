@@ -1,5 +1,7 @@
 """`play`: the playground, alone on this machine."""
 
+import threading
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,17 +31,17 @@ def play(
         console = Console(stderr=True)
         listening = _listen(port)
         try:
-            from fastapi import FastAPI
-
-            from ..playground import mount
+            from ..playground import alone
+            from ..server.run import run
         except ImportError:
             raise ImportError("The playground needs more packages: pip install 'odeprocess[play]'.") from None
-        app = FastAPI()
-        mount(app, _gallery(folders or [], console), path="/")
-        listening.listen()  # whoever reads the address may come before the server is up
-        address = f"http://{HOST}:{listening.getsockname()[1]}/"
-        console.print(f"The playground is at {address} (stop it with Ctrl-C).")
-        _serve(app, listening, address if browser else None)
+
+        def tell(url: str) -> None:
+            console.print(f"The playground is at {url}/ (stop it with Ctrl-C).", soft_wrap=True)
+            if browser:
+                threading.Timer(0.5, webbrowser.open, [f"{url}/"]).start()
+
+        run(alone(_gallery(folders or [], console)), listening, tell, grace=1)
 
 
 def _listen(port: int) -> Any:
@@ -75,15 +77,3 @@ def _gallery(folders: list[Path], console: Any) -> Any:
         gallery = Gallery(gather([root / name for name in there]))
     gallery.prepare([name for name in names if name not in there], root)
     return gallery
-
-
-def _serve(app: Any, listening: Any, address: str | None) -> None:
-    import threading
-    import webbrowser
-
-    import uvicorn
-
-    if address is not None:
-        threading.Timer(0.5, webbrowser.open, [address]).start()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
-    server.run(sockets=[listening])

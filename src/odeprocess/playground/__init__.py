@@ -8,4 +8,4 @@ from .exhibit import Exhibit as Exhibit, gather as gather
 from .gallery import Gallery as Gallery
 from .outlook import Outlook as Outlook, Question as Question, gaussian as gaussian, outlook as outlook
 from .picture import draw as draw
-from .serving import mount as mount
+from .serving import alone as alone, mount as mount

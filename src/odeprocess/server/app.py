@@ -11,14 +11,17 @@ from fastapi import FastAPI
 from ..version import __version__
 from . import errors
 from .bell import Bell
+from .bodies import Bodies
 from .desk import Desk
 from .guard import Guard
 from .hosted import Hosted
 from .limits import Limits
 from .metrics import Metrics
+from .origins import Origins
 from .routes import PREFIX, make_routes
 from .schemas import Covariate, ModelCard
 from .store import Store
+from .tokens import Token
 from .worker import Worker
 
 
@@ -28,6 +31,7 @@ def create_app(
     state: str | Path | None = None,
     limits: Limits = Limits(),
     token: str | None = None,
+    public: str | None = None,
     warm: bool = True,
     extend: Callable[[FastAPI], Any] | None = None,
     tell: Callable[[str], None] = lambda note: None,
@@ -39,6 +43,7 @@ def create_app(
         state: the SQLite file that series are kept in; without it they end with the server.
         limits: on bodies, series, points, and so on.
         token: that every request must bear, if given.
+        public: the address that a proxy with TLS serves this under, such as https://models.example.org; it takes a token.
         warm: whether to compile, before the first request, what every client will ask for.
         extend: adds pages to the application, such as the playground's.
         tell: is told how starting goes.
@@ -46,6 +51,8 @@ def create_app(
     named = {each.name: each for each in models}
     if not models or len(named) != len(models):
         raise ValueError(f"Models are called {[each.name for each in models]}; expected one or more, with different names.")
+    if public is not None and token is None:
+        raise ValueError("Behind a public address a token is needed, or everyone there could use this server.")
     metrics, bell, store = Metrics(), Bell(limits.listeners), Store(state)
 
     def make_desk() -> Desk:
@@ -60,7 +67,6 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await worker.start()
         sweeper = asyncio.create_task(_sweep(worker, bell, limits.idle))
-        app.state.ready()
         yield
         sweeper.cancel()
         await worker.stop()
@@ -74,12 +80,19 @@ def create_app(
         openapi_url=f"{PREFIX}/openapi.json",
         redirect_slashes=False,
     )
-    app.state.stopping, app.state.ready = (lambda: False), (lambda: None)
+    app.state.stopping = lambda: False
     errors.install(app)
     app.include_router(make_routes({each.name: _card(each) for each in models}, worker, bell, metrics))
+    origins = Origins(() if token is None else None, public)
+    app.add_middleware(
+        Guard,  # type: ignore[arg-type]
+        origins=origins,
+        token=None if token is None else Token(token, secure=origins.secure),
+        bodies=Bodies(limits.body, limits.bodies, limits.patience),
+        metrics=metrics,
+    )
     if extend is not None:
         extend(app)
-    app.add_middleware(Guard, body=limits.body, token=token, metrics=metrics)  # type: ignore[arg-type]
     if token is not None:
         _declare_token(app)
     return app

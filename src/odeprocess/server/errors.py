@@ -1,16 +1,31 @@
 """One shape for everything that goes wrong: {"error": {"code", "message", "where"}}."""
 
 import logging
+from html import escape
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-CODES = {400: "bad_request", 401: "unauthorised", 404: "not_found", 405: "method_not_allowed", 413: "too_large", 500: "internal"}
+CODES = {
+    400: "bad_request",
+    401: "unauthorised",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    500: "internal",
+}
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">{again}
+<title>odeprocess playground</title>
+<style>body {{font: 1rem/1.5 system-ui; max-width: 36rem; margin: 3rem auto; padding: 0 1rem}} h1 {{font-size: 1.25rem}}</style>
+</head><body><h1>odeprocess playground</h1><p>{message}</p></body></html>
+"""
 
 
 class Problem(BaseModel):
@@ -48,6 +63,17 @@ def conflict(code: str, message: str, where: str | None = None) -> Refused:
 def answer(status: int, code: str, message: str, where: str | None = None, headers: Any = None) -> JSONResponse:
     """An answer in the one shape."""
     return JSONResponse({"error": {"code": code, "message": message, "where": where}}, status, headers)
+
+
+def told(
+    scope: Any, status: int, code: str, message: str, where: str | None = None, headers: Any = None, again: bool = False
+) -> Response:
+    """The same as a page, for those who look at it in a browser; `again` lets the browser ask once more."""
+    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+    if scope.get("method") != "GET" or b"text/html" not in accepted:
+        return answer(status, code, message, where, headers)
+    refresh = '<meta http-equiv="refresh" content="0">' if again else ""
+    return HTMLResponse(PAGE.format(again=refresh, message=escape(message)), status, headers)
 
 
 def install(app: FastAPI) -> None:

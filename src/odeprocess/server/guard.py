@@ -1,84 +1,119 @@
-"""The guard: what is refused before anyone looks at it, and what is counted after."""
+"""The guard: what is refused before anyone looks at it, and what is counted after; for HTTP and WebSockets alike."""
 
-import hmac
+import asyncio
 import time
+from collections.abc import Collection
 from typing import Any
 
 from . import errors
+from .bodies import Bodies, Held
 from .metrics import Metrics
+from .origins import Origins
+from .tokens import Token
 
-HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-OPEN = "/health"  # may be asked without a token
-DRAINED = 4  # times the largest body is read before the connection is closed
+# No page of another site may show what is here in a frame, hold on to its window, or learn its address; and a page of ours
+# loads what it needs, and speaks, to this server alone.
+POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'none'; form-action 'none'; "
+HEADERS = [
+    (b"content-security-policy", f"{POLICY}frame-ancestors 'none'".encode()),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
 
 
 class Guard:
-    """An ASGI app around another: it bounds bodies, asks for the token, and knows its own name.
+    """An ASGI app around another.
 
-    A page elsewhere can make a browser send requests to a loopback address under a name of its own; without a token,
-    only requests that call this host by its own name are answered.
+    Arguments:
+        app: the other one.
+        origins: whose requests are answered.
+        token: that must be borne, if any.
+        bodies: how large they may be; without it they are not looked at.
+        metrics: where requests are counted, if anywhere.
+        only: the paths that are guarded; all, if left out.
     """
 
-    def __init__(self, app: Any, *, body: int, token: str | None, metrics: Metrics):
-        self._app, self._body, self._metrics = app, body, metrics
-        self._token = None if token is None else f"Bearer {token}".encode()
+    def __init__(
+        self,
+        app: Any,
+        *,
+        origins: Origins,
+        token: Token | None = None,
+        bodies: Bodies | None = None,
+        metrics: Metrics | None = None,
+        only: Collection[str] | None = None,
+    ):
+        self._app, self._origins, self._token, self._bodies = app, origins, token, bodies
+        self._metrics, self._only = metrics, only
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One connection."""
-        if scope["type"] not in ("http", "websocket"):
+        """One request, or one WebSocket."""
+        if scope["type"] not in ("http", "websocket") or (self._only is not None and scope["path"] not in self._only):
             return await self._app(scope, receive, send)
-        refusal = self._refusal(scope)
-        if scope["type"] == "websocket":
-            return await (self._app(scope, receive, send) if refusal is None else send({"type": "websocket.close", "code": 1008}))
-        began, status = time.perf_counter(), 500
+        began, status, held = time.perf_counter(), 500, Held(asyncio.get_running_loop().time())
 
         async def counted(message: Any) -> None:
             nonlocal status
             status = message.get("status", status)
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
             await send(message)
 
-        body = None
-        if refusal is None:
-            body = await self._whole(receive)
-            if body is None:
-                refusal = errors.answer(
-                    413, "too_large", f"The body is larger than {self._body} bytes.", "body", {"Connection": "close"}
-                )
         try:
-            await (self._app if refusal is None else refusal)(scope, _replayed(body, receive), counted)
+            refusal = self._refusal(scope)
+            if scope["type"] == "websocket":
+                return await self._websocket(scope, receive, send, refusal)
+            if refusal is None and self._bodies is not None:
+                body = await self._bodies.whole(receive, held)
+                if body is None:  # the client has gone
+                    status = 499
+                    return None
+                receive = _replayed(body, receive)
+            await (refusal or self._app)(scope, receive, counted)
+        except errors.Refused as refused:
+            headers = {"Connection": "close"}  # more of the body may come
+            await errors.answer(refused.status, refused.code, refused.message, refused.where, headers)(scope, receive, counted)
         finally:
-            method = scope["method"] if scope["method"] in METHODS else "OTHER"
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.count(method, route, status, time.perf_counter() - began)
+            if self._bodies is not None:
+                self._bodies.forget(held)
+            if self._metrics is not None and scope["type"] == "http":
+                method = scope["method"] if scope["method"] in METHODS else "OTHER"
+                route = getattr(scope.get("route"), "path", "other")
+                self._metrics.count(method, route, status, time.perf_counter() - began)
 
     def _refusal(self, scope: Any) -> Any:
-        headers = dict(scope["headers"])
-        if self._token is None:
-            host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)
-            name = host[0] if len(host) > 1 and host[1].isdigit() else ":".join(host)
-            if name.lower() not in HOSTS:
-                return errors.answer(
-                    400, "host", "This server answers to localhost only; it needs a token for other names.", "host"
-                )
-        elif scope["path"] != OPEN and not hmac.compare_digest(headers.get(b"authorization", b""), self._token):
-            message = "A token is needed: send the header `Authorization: Bearer …`."
-            return errors.answer(401, "unauthorised", message, "authorization", {"WWW-Authenticate": "Bearer"})
-        return None
+        try:
+            self._origins.check(scope)
+        except errors.Refused as refused:
+            return errors.answer(refused.status, refused.code, refused.message, refused.where)
+        pages = getattr(scope["app"].state, "pages", None) if "app" in scope else None
+        return None if self._token is None else self._token.admit(scope, pages)
 
-    async def _whole(self, receive: Any) -> bytes | None:
-        """The body, or `None` if it is too large; some more is read then, as many clients listen only after they have spoken."""
-        parts, size, more = [], 0, True
-        while more and size <= DRAINED * self._body:
-            message = await receive()
-            size, more = size + len(message.get("body", b"")), message.get("more_body", False)
-            parts = [*parts, message.get("body", b"")] if size <= self._body else []
-        return b"".join(parts) if size <= self._body else None
+    async def _websocket(self, scope: Any, receive: Any, send: Any, refusal: Any) -> None:
+        """A WebSocket; one that is refused before it begins gets an answer in the one shape."""
+        begun = False
+
+        async def told(message: Any) -> None:
+            nonlocal begun
+            if message["type"] != "websocket.close" or begun:
+                begun = True
+                return await send(message)
+            begun = True
+            found = refusal or errors.answer(404, "not_found", "There is no WebSocket here, or none of that kind.", "path")
+            if "websocket.http.response" in scope.get("extensions", {}):
+                return await found(scope, receive, send)
+            await send({"type": "websocket.close", "code": 1008})
+
+        await (self._app(scope, receive, told) if refusal is None else told({"type": "websocket.close"}))
 
 
-def _replayed(body: bytes | None, receive: Any) -> Any:
+def _replayed(body: bytes, receive: Any) -> Any:
     """A `receive` that gives the whole body first."""
-    waiting = [{"type": "http.request", "body": body or b"", "more_body": False}]
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Any:
         return waiting.pop() if waiting else await receive()

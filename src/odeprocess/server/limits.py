@@ -15,6 +15,11 @@ class Limits:
         idle: seconds after which a series that nobody asks about is dropped.
         listeners: event streams at once.
         waiting: requests that wait for the model at once.
+        patience: seconds in which the head of a request must arrive, and again its body; a large one gets some more.
+        bodies: bytes of all bodies that are on their way or being answered.
+        visitors: of the playground at once.
+        connections: open at once.
+        connections_by_client: open at once from one address.
     """
 
     body: int = 4 << 20
@@ -23,6 +28,11 @@ class Limits:
     idle: float = 24 * 3600.0
     listeners: int = 64
     waiting: int = 256
+    patience: float = 10.0
+    bodies: int = 32 << 20
+    visitors: int = 32
+    connections: int = 1000
+    connections_by_client: int = 500
 
     POINTS: ClassVar[int] = 1000  # observations in one request
     TIMES: ClassVar[int] = 1000  # times in one question

@@ -50,7 +50,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, what in {
         400: "The request is not HTTP as it should be",
         401: "The token is missing or wrong",
+        403: "A page of another site asks",
         404: "There is no such thing",
+        408: "The request did not arrive in time",
         409: "It does not fit the series, the model, or what is there",
         413: "The body is too large",
         422: "The request is not as described here",

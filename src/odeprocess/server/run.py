@@ -1,24 +1,26 @@
 """Running the server: where it listens, and how it stops."""
 
-import ipaddress
 import signal
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+
+from .accepting import Acceptor, room_for_connections
+from .connections import HEAD_SIZE, Connection, Connections
+from .limits import Limits
+from .logs import quieten
+from .origins import loopback
 
 BACKLOG = 2048
+MESSAGE = 4 << 20  # bytes of a WebSocket's message
 GRACE = 5  # seconds for requests that are being answered when the server stops
 
 
 def check_host(host: str, token: str | None) -> None:
     """Raises if the server would listen to other machines without asking for a token."""
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback and token is None:
+    if not loopback(host) and token is None:
         raise ValueError(
             f"Host {host} can be reached from other machines, so a token is needed: --token SECRET, or the environment variable "
             "ODEPROCESS_TOKEN. Without one, use --host 127.0.0.1."
@@ -38,21 +40,76 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None]) -> None:
-    """Serves until SIGTERM or SIGINT, then answers what has been asked and ends."""
-    host, port = listening.getsockname()[:2]
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE, server_header=False, access_log=False)
-    )
-    app.state.stopping = lambda: server.should_exit
-
-    def announce() -> None:
-        listening.listen(BACKLOG)  # what connects from now on is answered as soon as the server is up
-        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
-    app.state.ready = announce
+def run(
+    app: Any, listening: socket.socket, ready: Callable[[str], None], *, limits: Limits = Limits(), grace: int = GRACE
+) -> None:
+    """Serves until SIGTERM or SIGINT, then answers what has been asked and ends; `ready` is told the address."""
+    server = Server(app, listening, ready, limits=limits, grace=grace)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again once all is done, and that is no failure
     server.run([listening])
     if not server.started:
         raise ValueError("The server could not start.")
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which takes connections by our own hand: as many as there is room for."""
+
+    def __init__(
+        self,
+        app: Any,
+        listening: socket.socket,
+        ready: Callable[[str], None] = lambda url: None,
+        *,
+        limits: Limits = Limits(),
+        grace: int = GRACE,
+    ):
+        config = uvicorn.Config(
+            app,
+            http=Connection,  # type: ignore[arg-type]
+            ws=_sockets(),
+            loop="asyncio",
+            log_level="error",  # what clients do wrong is no news, and would fill disks
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # anyone can write them
+            h11_max_incomplete_event_size=HEAD_SIZE,
+            timeout_graceful_shutdown=grace,
+            ws_max_size=MESSAGE,
+            ws_per_message_deflate=False,
+        )
+        super().__init__(config)
+        self._listening, self._limits, self._ready = listening, limits, ready
+        self._acceptor: Acceptor | None = None
+        app.state.stopping = lambda: self.should_exit
+        quieten()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts the application, then lets clients in."""
+        await super().startup(sockets=[])
+        limits = self._limits
+        most = room_for_connections(limits.connections)
+        connections = Connections(most, min(most, limits.connections_by_client), limits.body, limits.patience)
+
+        def make() -> Connection:
+            return Connection(self.config, self.server_state, self.lifespan.state, within=connections)
+
+        self._listening.listen(BACKLOG)
+        self._acceptor = Acceptor(self._listening, connections, make)
+        host, port = self._listening.getsockname()[:2]
+        self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Lets nobody in any more, and ends."""
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        await super().shutdown(sockets)
+
+
+def _sockets() -> Any:
+    """What speaks WebSockets, where the package for them is installed; without it there is no playground."""
+    try:
+        from .sockets import Socket
+    except ImportError:
+        return "none"
+    return Socket
