@@ -46,8 +46,9 @@ def forget_what_was_compiled():
     """
     began = time.monotonic()
     yield
-    if time.monotonic() - began > 0.5 and compilation.memory_maps() > 30_000:
+    if time.monotonic() - began > 0.5 and compilation.memory_maps() > 20_000:
         jax.clear_caches()
+        compilation.return_memory()
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from .files import place
 from .outcomes import FAILURE, RIGHT, note
 
 MOST_MAPS, MOST_MEMORY = 20_000, 3 * 2**10  # of a process, the latter in MiB
-SIZES = (8, 120)  # series of a table
+SIZES = (30, 150)  # series of a table; of fewer than forty, five models are trained
 ROWS = (5, 40)  # of a series
 EPOCHS = 5  # what is compiled does not depend on how many there are
 
