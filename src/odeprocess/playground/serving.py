@@ -18,7 +18,7 @@ def mount(
     path: str = "/play",
     *,
     hosts: Iterable[str] = (),
-    visitors: int = 32,
+    visitors: int = 20,
     idle: float = 1800.0,
     away: float = 60.0,
 ) -> Gallery:
@@ -51,7 +51,7 @@ def mount(
         from ..server.guard import Guard
         from ..server.origins import Origins
         from ..server.tokens import Pages
-        from .visits import Visits
+        from .visits import Leavings, Visits
     except ImportError:
         raise ImportError(MISSING) from None
     from .page import Page
@@ -61,10 +61,11 @@ def mount(
     gallery = models if isinstance(models, Gallery) else Gallery(gather([Path(folder) for folder in models]))
 
     def page() -> Any:
+        pn.state.on_session_destroyed(lambda context: leavings.clear_soon())
         theme = pn.state.cookies.get(THEME, "light")
         return Page(gallery, theme if theme == "dark" else "light").template()
 
-    pages, before = Pages(path), list(app.routes)
+    pages, leavings, before = Pages(path), Leavings(), list(app.routes)
     server = add_applications(
         {path: page},
         app=app,

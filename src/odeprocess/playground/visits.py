@@ -6,6 +6,7 @@ nothing would ever end. It also believes whatever token a WebSocket brings.
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,25 @@ from bokeh.util.token import check_token_signature, get_session_id, get_token_pa
 from ..server import errors
 
 HURRIED = 5000  # milliseconds after which a page that nobody looks at gives way, where there is no room
+SETTLED = 1.0  # seconds after the end of a page, in which others may end
 VISIT = "odeprocess.visit"
 CLOSED = {10000: 1011, 10001: 1002}  # codes of Bokeh's that WebSockets do not have
+
+
+class Leavings:
+    """What is left of pages that have ended: they refer to themselves, so nothing but a collection makes room of them."""
+
+    def __init__(self):
+        self._due: asyncio.TimerHandle | None = None
+
+    def clear_soon(self) -> None:
+        """Collects in a moment, once for all pages that end until then."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(SETTLED, self._clear)
+
+    def _clear(self) -> None:
+        self._due = None
+        gc.collect()
 
 
 class Visits:

@@ -30,7 +30,7 @@ class Limits:
     waiting: int = 256
     patience: float = 10.0
     bodies: int = 32 << 20
-    visitors: int = 32
+    visitors: int = 20
     connections: int = 1000
     connections_by_client: int = 500
 

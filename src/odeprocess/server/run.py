@@ -1,5 +1,6 @@
 """Running the server: where it listens, and how it stops."""
 
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -44,7 +45,13 @@ def run(
     app: Any, listening: socket.socket, ready: Callable[[str], None], *, limits: Limits = Limits(), grace: int = GRACE
 ) -> None:
     """Serves until SIGTERM or SIGINT, then answers what has been asked and ends; `ready` is told the address."""
-    server = Server(app, listening, ready, limits=limits, grace=grace)
+
+    def begun(url: str) -> None:
+        gc.collect()
+        gc.freeze()  # what is there now stays, so collections need not look at it again and again
+        ready(url)
+
+    server = Server(app, listening, begun, limits=limits, grace=grace)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again once all is done, and that is no failure
     server.run([listening])
