@@ -33,7 +33,7 @@ PARTS = {
     "damaged forecasters": Part(files.damaged_forecasters, 60_000),
     "damaged streams": Part(files.damaged_streams, 120_000),
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
-    "odd numbers": Part(numbers.odd_numbers, 20_000, warm_up=400),
+    "odd numbers": Part(numbers.odd_numbers, 40_000, warm_up=2000),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
 }
