@@ -160,6 +160,29 @@ def test_what_is_wrong_is_said_in_one_shape(here, case):
     assert answer.status_code == status and len(shape(answer)["message"]) > 5
 
 
+EXTREME = (1e12, -1e12, 5e-324, -0.0, 1e-300)
+
+
+def test_answers_are_finite_or_refusals_whatever_the_numbers(client):
+    def sound(answer: httpx.Response) -> bool:
+        """Whether it is a success of finite numbers, which a strict reader takes, or has the one shape."""
+        json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} in {answer.text[:200]}"))
+        return answer.is_success or (answer.status_code in (409, 422) and "\n" not in shape(answer)["message"])
+
+    client.post(f"{API}/series", json={"id": "far", **points((0.0, 0.1))})
+    for level in (1e-300, 5e-324, 1 - 1e-8, 1 - 1e-16):
+        answer = client.post(f"{API}/series/far/predict", json={"times": [0.5], "level": level})
+        assert answer.is_success and sound(answer)
+    for x in EXTREME:
+        assert sound(client.post(f"{API}/series", json={"model": "doses", "static": [x, "m"], **points((0.5, abs(x) or 1.0))}))
+        assert sound(client.post(f"{API}/series/far/predict", json={"times": [0.5, x]}))
+        assert sound(client.post(f"{API}/series/far/suggest", json={"candidates": [0.5, x], "about": [x]}))
+        assert sound(client.post(f"{API}/series/far/observations", json=points((x, 0.1))))
+        assert sound(client.post(f"{API}/series/far/observations", json=points((0.1, x))))
+        assert sound(client.post(f"{API}/series/far/predict", json={"times": [0.5], "of": "function", "draws": 2}))
+    client.delete(f"{API}/series/far")
+
+
 def test_series_are_listed_in_pages_and_limited(client):
     names = [f"s{i:02d}" for i in range(5)]
     for name in names:

@@ -38,7 +38,7 @@ PARTS = {
     "damaged CSV": Part(tables.damaged_csv, 80_000),
     "damaged Parquet": Part(tables.damaged_parquet, 40_000),
     "odd tables": Part(tables.odd_tables, 40_000),
-    "odd numbers": Part(numbers.odd_numbers, 20_000, warm_up=400),
+    "odd numbers": Part(numbers.odd_numbers, 40_000, warm_up=2000),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
     "hostile requests": Part(hostile.hostile_requests, 20_000, alone=True, warm_up=0),

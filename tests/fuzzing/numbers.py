@@ -163,10 +163,24 @@ def compile_all(kinds: int) -> None:
                 for of in ("observations", "function"):
                     found += [posterior.quantile(at, q, of=of) for q in (0.5, [0.1, 0.2])]
                 found += [posterior.log_prob(at[:2], y, joint=joint) for joint in (True, False)]
+                found += [posterior.log_prob(at[:2], [[1e30, 0.0]] * 2, joint=joint) for joint in (True, False)]
                 found += [posterior.log_prob(at[:2], y, joint=joint, method="importance") for joint in (True, False)]
                 found += [odp.suggest(posterior, at, by=by) for by in ("spread", "information")]
                 if posterior.process.prior is not None:
                     described(posterior.update(at[:2], y).refine())
+        for model in models()[:kinds]:
+            stream = odp.Stream(model, key=KEY, draws=DRAWS)
+            stream.open("a", static=[0.0])
+            for t in ([0.5, 0.9], [0.1, 0.2], [0.3]):  # the second lies before the first
+                stream.observe("a", t, [[0.1, 0.9]] * len(t))
+            described(stream.posterior("a"))
+        for hole in (0.0, np.nan):
+            _trained(odp.make_series([[0.0, 0.5, 1.0]] * 4, np.full((4, 3, 1), [[0.0], [1.0], [hole]]), np.zeros((4, 1))))
+        forecaster, table = _forecaster(), table_cases.table(series=2)
+        for rows in (table, table[1:]):
+            forecaster.predict(rows, table_cases.TIMES, quantiles=[0.5])
+            forecaster.predict(rows, table_cases.TIMES, quantiles=[0.1, 0.5])
+            forecaster.evaluate(rows, 3)
 
 
 def model_of(rng: Odds) -> odp.Model:
@@ -238,12 +252,17 @@ def _fit(rng: Odds) -> Any:
     if rng.random() > 0.02:  # a training takes as long as a hundred of the others
         return None
     series = odp.make_series(numbers(rng, 4, 3, usual=0.95), numbers(rng, 4, 3, 1, usual=0.9), numbers(rng, 4, 1))
-    spec = odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4)
     try:
-        model = odp.fit(spec, series, options=odp.FitOptions(epochs=1, batch_size=2), progress=False).model
+        model = _trained(series)
     except odp.TrainingError as error:  # every step broke down, as it says
         raise ValueError(str(error)) from None
     return jax.tree.leaves(model.process), model.condition(static=[0.0], key=KEY, draws=4).mean([series.t[0, 0]])
+
+
+def _trained(series: odp.Series) -> odp.Model:
+    # Whatever the times are: with a span of its own each training would compile anew.
+    spec = odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4, t0=-2.0, horizon=4.0)
+    return odp.fit(spec, series, options=odp.FitOptions(epochs=1, batch_size=2), progress=False).model
 
 
 def _options(rng: Odds) -> None:

@@ -30,7 +30,10 @@ class Transform:
         """The model's values."""
         if self.name == "identity":
             return y
-        return np.log(y / self.unit) if self.name == "log" else np.log1p(y / self.unit)
+        if self.name == "log":
+            return np.log(y) - np.log(self.unit)  # their ratio may be zero or infinite in float64
+        with np.errstate(over="ignore"):
+            return np.log1p(y / self.unit)
 
     def inverse(self, x: Any) -> Any:
         """The user's values; never below zero, except for `"identity"`."""
