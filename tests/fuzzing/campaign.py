@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, outcomes, processes, tables
+from . import clocks, files, outcomes, processes, tables
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -36,6 +36,7 @@ PARTS = {
     "damaged CSV": Part(tables.damaged_csv, 80_000),
     "damaged Parquet": Part(tables.damaged_parquet, 40_000),
     "odd tables": Part(tables.odd_tables, 40_000),
+    "clock jumps": Part(clocks.clock_jumps, 2_000, alone=True, warm_up=0),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
 }
