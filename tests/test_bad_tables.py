@@ -46,7 +46,7 @@ def parquet(**columns) -> bytes:
 
 def damaged_parquet() -> bytes:
     content = parquet(id=["a", "b"], t=[0, 1], y=[1.0, 2.0])
-    return content[:-40] + bytes(30) + content[-10:]
+    return content[: len(content) // 2] + content[-200:]
 
 
 # name of the file, its content, further options, and what the message must say

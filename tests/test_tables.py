@@ -200,6 +200,7 @@ NAMES = {
     "large": pa.array(PLAIN, pa.large_string()),
     "dictionaries": pa.array(PLAIN).dictionary_encode(),
     "bytes": pa.array([x.encode() for x in PLAIN]),
+    "bytes of one length": pa.array([x.encode() for x in PLAIN], pa.binary(1)),
     "runs": pa.RunEndEncodedArray.from_arrays(pa.array([2, 4]), pa.array(["a", "b"])),
 }
 

@@ -81,7 +81,12 @@ def is_text(kind: Any) -> bool:
 def _is_bytes(kind: Any) -> bool:
     import pyarrow as pa
 
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or _is_view(kind, "binary")
+    return (
+        pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or _is_view(kind, "binary")
+    )
 
 
 def _is_view(kind: Any, of: str) -> bool:
@@ -107,6 +112,7 @@ def _as_text(cells: Any) -> Any:
     import pyarrow as pa
 
     said = is_text(cells.type)
+    cells = cells.cast(pa.binary()) if pa.types.is_fixed_size_binary(cells.type) else cells
     try:
         cells.validate(full=True)
         return cells.cast(pa.large_string())
@@ -139,7 +145,7 @@ def kind_name(kind: Any) -> str:
         "text": is_text,
         "numbers": is_number,
         "nothing": pa.types.is_null,
-        "bytes that are not text": lambda kind: _is_bytes(kind) or pa.types.is_fixed_size_binary(kind),
+        "bytes that are not text": _is_bytes,
     }
     return next(
         (word for word, asks in words.items() if asks(kind)),
