@@ -89,6 +89,8 @@ def test_decimals_keep_their_digits(name, tmp_path):
     layout, long = learned(data)
     assert long.t.tolist() == [0.0, 3e-07, 0.9999997, 0.0, 2.5]
     assert layout.clock.written(asked_times(data, long, layout).when).to_pylist() == [Decimal(x) for x in texts]
+    later = layout.clock.written(asked_times([12345678901, 0.5], long, layout).when).to_pylist()
+    assert later[:2] == [Decimal("14045678901.0000003"), Decimal("1700000000.5000003")]
 
 
 def test_a_forecaster_answers_at_the_very_times_it_is_asked_about():

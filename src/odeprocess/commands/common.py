@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+MOST_TIMES = 1_000_000  # that start:stop:count may stand for
+
 
 def prepare(device: str) -> None:
     """Before JAX is imported: which device it uses, and where it keeps what it compiled."""
@@ -92,8 +94,10 @@ def numbers(text: str, option: str) -> list[float]:
     try:
         if ":" in text:
             start, stop, count = text.split(":")
+            if not 0 < int(count) <= MOST_TIMES:
+                raise ValueError
             return np.linspace(float(start), float(stop), int(count)).tolist()
-        return [float(number) for number in text.split(",")]
+        return [int(number) if number.strip().isdigit() else float(number) for number in text.split(",")]
     except ValueError:
         raise ValueError(f"{option} is {text!r}; expected numbers such as 0,1,2.5 or start:stop:count such as 0:24:49.") from None
 

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -107,7 +108,7 @@ class Clock:
         if self.kind == "date":
             ticks = np.round(relative * UNITS[self.unit or "seconds"])
             near = bool((np.abs(ticks) <= 1e6 * (LAST - FIRST)).all())
-            found = origins.plus(ticks * origins.per) if near else origins
+            found = origins.plus(ticks, origins.per) if near else origins
             first, last = (edge * 10**6 * found.per for edge in (FIRST, LAST + 1))
             near = near and bool(((found.counts >= first) & (found.counts < last)).all()) and found.counts.dtype == np.int64
             checks.require(near, f"Some times that are asked about lie too far from where their series begin; {YEARS}")
@@ -115,10 +116,12 @@ class Clock:
         if not origins.exact:
             with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever asked
                 return Instants(origins.counts + relative)
-        if (relative == np.round(relative)).all():
-            return origins.plus(relative * origins.per)
-        parts = Instants.whole([int(x) * 10**FINEST for x in origins.counts.tolist()], origins.per * 10**FINEST)
-        return parts.plus(np.round(relative * 10.0**FINEST) * origins.per).reduced()
+        finer = 0 if (relative == np.round(relative)).all() else max(0, min(FINEST, MOST_DIGITS - 1 - origins.digits))
+        parts = Instants.whole([int(x) * 10**finer for x in origins.counts.tolist()], origins.per * 10**finer)
+        steps = np.array([round(Fraction(x) * 10**finer) for x in relative.tolist()], object) if finer else np.round(relative)
+        found = parts.plus(steps, origins.per).reduced()
+        checks.require(found.digits <= MOST_DIGITS, "`times` are so large that they cannot be added to where series begin.")
+        return found
 
     def written(self, when: Instants) -> Any:
         """Times as an Arrow array, as a table has them."""
@@ -133,7 +136,7 @@ class Clock:
         if when.per == 1 and when.counts.dtype == np.int64:
             return pa.array(when.counts)
         places = len(str(when.per)) - 1
-        return pa.array([Decimal(x).scaleb(-places, WIDE) for x in when.counts.tolist()], pa.decimal256(76, places))
+        return pa.array([Decimal(x).scaleb(-places, WIDE) for x in when.counts.tolist()], pa.decimal128(MOST_DIGITS, places))
 
 
 def is_zone(name: str) -> bool:
