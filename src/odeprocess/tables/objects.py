@@ -50,12 +50,14 @@ def _is_missing(x: Any) -> bool:
 
 
 def _simple(x: Any) -> Any:
-    """NumPy's scalars as Python's own."""
+    """NumPy's scalars as Python's own; dates and durations as text, since some of them would become numbers."""
+    if isinstance(x, (np.datetime64, np.timedelta64)):
+        return str(x)
     if isinstance(x, (np.bool_, np.integer, np.str_, np.bytes_)):
         return x.item() if not isinstance(x, np.str_) else str(x)
     if isinstance(x, np.floating):
         return float(x)
-    return str(x) if isinstance(x, np.datetime64) else x
+    return x
 
 
 def _kind_of(x: Any) -> str:
