@@ -142,7 +142,9 @@ def _cells_of(frame: Any, name: str) -> Any:
     import pyarrow as pa
 
     column = frame.get_column(name)
-    if str(getattr(column.to_native(), "dtype", "")).lower() != "object":  # Python's objects, which Arrow would guess at
+    kind = getattr(column.to_native(), "dtype", "")
+    kinds = {str(kind).lower(), str(getattr(getattr(kind, "categories", ""), "dtype", "")).lower()}
+    if "object" not in kinds:  # Python's objects, which Arrow would guess at
         try:
             return column.to_arrow()
         except (pa.ArrowException, OverflowError, TypeError, ValueError, NotImplementedError):
