@@ -44,6 +44,11 @@ def parquet(**columns) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+def damaged_parquet() -> bytes:
+    content = parquet(id=["a", "b"], t=[0, 1], y=[1.0, 2.0])
+    return content[: len(content) // 2] + content[-200:]
+
+
 # name of the file, its content, further options, and what the message must say
 FIT: dict[str, tuple[str, bytes | None, str, list[str]]] = {
     "no series column": ("d.csv", csv(header="ID,t,y"), "", ["no column `id`", "'ID', 't', 'y'"]),
@@ -99,6 +104,12 @@ FIT: dict[str, tuple[str, bytes | None, str, list[str]]] = {
     "no Parquet": ("d.parquet", csv(), "", ["not a Parquet file"]),
     "dates as values": ("d.parquet", parquet(id=["a", "b"], t=[0, 1], y=pd.to_datetime(["2026-01-01", "2026-01-02"])), "", ["column `y`, series 'a', row 0", "dates"]),
     "lists as values": ("d.parquet", parquet(id=["a", "b"], t=[0, 1], y=[[1], [2]]), "", ["column `y`, series 'a', row 0", "lists"]),
+    "names that are structs": ("d.parquet", parquet(id=[{"k": 1}, {"k": 2}], t=[0, 1], y=[1.0, 2.0]), "", ["d.parquet, column `id`, row 0", "structs"]),
+    "damaged Parquet": ("d.parquet", damaged_parquet(), "", ["d.parquet is not a Parquet file, or is damaged"]),
+    "ragged rows in another encoding": ("d.csv", csv((3, "é,0,1,7"), (5, "b,0")).decode().encode("latin-1"), "", ["column `id`, row 3", "not UTF-8"]),
+    "a quote that never closes": ("d.csv", csv((5, 'b,0,"3')), "", ["row 5", "a quote opens here that is not closed"]),
+    "too many columns": ("d.csv", csv(header="id,t,y" + "," * 20_000), "", ["20,003 columns; expected 16,384 at most"]),
+    "a leap second": ("d.csv", dated((5, "b,2026-01-01T10:00:60,3")), "", ["column `t`, series 'b', row 5", "Leap seconds"]),
     "a damaged archive": ("d.csv.gz", gzip.compress(csv())[:20], "", ["d.csv.gz"]),
     "no file": ("gone.csv", None, "", ["gone.csv is not there"]),
 }  # fmt: skip

@@ -26,8 +26,8 @@ engine record functions calibration beliefs posterior
 folders heldout model diagnostics
 tally ledger roster streamfile stream design
 optimise epoch soap mixture polish prepare course outcome checkpoints train recipes reguess settle contest
-tables.wording tables.instants tables.cells tables.csv_files tables.parquet_files tables.reading tables.checking
-tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
+tables.wording tables.instants tables.cells tables.texts tables.objects tables.csv_files tables.parquet_files tables.reading
+tables.checking tables.long tables.columns tables.clock tables.covariates tables.transforms tables.layout
 tables.choosing tables.training tables.asking tables.answers tables.evaluating tables.estimator tables
 plots forecaster sktime
 server.limits server.errors server.schemas server.hosted server.room server.store server.desk server.worker server.metrics

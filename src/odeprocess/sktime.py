@@ -123,9 +123,9 @@ def _table(parts: list[Any]) -> pd.DataFrame:
 
 
 def _clock(index: pd.Index) -> np.ndarray:
-    """Times as numbers: days, periods, or whatever the index counts."""
+    """Times as numbers: days, periods, or whatever the index counts; whole numbers keep all their digits."""
     if isinstance(index, pd.PeriodIndex):
-        return index.astype("int64").to_numpy(np.float64)
+        return index.astype("int64").to_numpy()
     if isinstance(index, pd.DatetimeIndex):
         return ((index.tz_localize(None) - pd.Timestamp(0)) / pd.Timedelta(days=1)).to_numpy(np.float64)
-    return np.asarray(index, np.float64)
+    return index.to_numpy() if pd.api.types.is_integer_dtype(index.dtype) else np.asarray(index, np.float64)

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import files, hostile, long_lives, numbers, outcomes, processes, slow, tables
+from . import clocks, files, hostile, long_lives, numbers, outcomes, processes, slow, tables
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -39,6 +39,7 @@ PARTS = {
     "damaged Parquet": Part(tables.damaged_parquet, 40_000),
     "odd tables": Part(tables.odd_tables, 40_000),
     "odd numbers": Part(numbers.odd_numbers, 40_000, warm_up=2000),
+    "clock jumps": Part(clocks.clock_jumps, 2_000, alone=True, warm_up=0),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
     "hostile requests": Part(hostile.hostile_requests, 20_000, alone=True, warm_up=0),

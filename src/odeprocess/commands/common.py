@@ -106,8 +106,8 @@ def numbers(text: str, option: str) -> list[float]:
             with np.errstate(over="ignore", invalid="ignore"):
                 found = np.linspace(float(start), float(stop), int(count)).tolist()
         else:
-            found = [float(number) for number in text.split(",")]
-        if not np.isfinite(found).all():
+            found = [int(number) if number.strip().isdigit() else float(number) for number in text.split(",")]
+        if not all(abs(number) < float("inf") for number in found):
             raise ValueError
         return found
     except ValueError:

@@ -178,14 +178,18 @@ def info(model: Folder, as_json: Json = False) -> None:
     """Say what a model folder holds: columns, units, choices, sizes."""
     with user_errors():
         forecaster = _loaded(model, "cpu", None)
+        from ..tables.wording import listed as shown
+
         inner = forecaster.model_
         if as_json:
             known = {"layout": forecaster.layout_.to_json(), "choices": forecaster.choices_, "notes": forecaster.notes_}
             _print_json({**known, "spec": inner.spec.to_json(), "parameters": inner.num_parameters, "info": inner.info})
             return
         columns = forecaster.layout_.columns
-        listed = [f"series {columns.series}, time {columns.time} (from {columns.origin}), values {', '.join(columns.values)}"]
-        listed += [f"static {', '.join(columns.static)}"] if columns.static else []
+        listed = [
+            f"series {columns.series}, time {columns.time} (from {columns.origin}), values {shown(columns.values, '', 100)}"
+        ]
+        listed += [f"static {shown(columns.static, '', 100)}"] if columns.static else []
         say(f"{inner!r}", *listed, *forecaster.notes_)
 
 

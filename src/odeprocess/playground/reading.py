@@ -5,9 +5,9 @@ import io
 import math
 
 from .. import checks
-from ..tables.cells import number
 from ..tables.columns import SERIES, TIME
 from ..tables.instants import says
+from ..tables.texts import as_number
 from ..tables.wording import cut, listed, quoted
 from .exhibit import Exhibit
 
@@ -99,7 +99,7 @@ def _roles(header: list[str], exhibit: Exhibit) -> tuple[int, list[int], int | N
 def _number(cell: str, line: int, column: str, *, empty: bool = False) -> float:
     if empty and cell.lower() in ("", "na", "nan"):
         return math.nan
-    value = number(cell)
+    value = as_number(cell)
     good = value is not None and math.isfinite(value)
     checks.require(good, f"Row {line}, column {cut(column)}: {quoted(cell, 40)} is not a number.")
     assert value is not None

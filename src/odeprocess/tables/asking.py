@@ -15,12 +15,12 @@ from ..compilation import compiled
 from ..model import Model
 from ..posterior import Posterior
 from ..series import bucket
-from . import cells
-from .clock import UNITS, YEARS, dates
+from .clock import UNITS, YEARS, as_instants
 from .instants import Instants
 from .layout import Layout
 from .long import Long
 from .reading import read
+from .texts import TICKS
 from .wording import quoted
 
 SERIES_AT_ONCE = 256
@@ -171,8 +171,8 @@ def _dates(array: np.ndarray, kind: str, zone: str | None) -> Instants:
     checks.require(not np.isnat(array).any(), "`times` holds a date that is missing (NaT); leave it out.")
     try:
         unit = np.datetime_data(array.dtype)[0]
-        given = pa.array(array if unit in cells.TICKS else array.astype("datetime64[s]"))
-        found, sound = dates(given)
+        given = pa.array(array if unit in TICKS else array.astype("datetime64[s]"))
+        found, sound = as_instants(given)
     except (pa.ArrowException, OverflowError, ValueError):
         found, sound = Instants(np.zeros(0)), np.zeros(1, bool)
     checks.require(bool(sound.all()), f"`times` holds dates beyond those that can be read; {YEARS}")

@@ -8,6 +8,7 @@ import numpy as np
 from .. import checks
 from . import cells
 from .reading import Table
+from .texts import as_number, as_numbers
 from .wording import column_name, cut, listed, quoted
 
 LARGEST, SMALLEST = 1e100, 1e-100  # of what can be squared, summed and divided without a second thought
@@ -87,16 +88,16 @@ def numbers(table: Table, column: str, places: Places) -> np.ndarray:
 
 def _parsed(texts: Any, column: str, places: Places) -> np.ndarray:
     """Trimmed text as numbers."""
-    found = cells.numbers(texts)
+    found = as_numbers(texts)
     if found is not None:
         return found.fill_null(np.nan).to_numpy(zero_copy_only=False)
     for i, text in enumerate(texts.to_pylist()):
-        if text is not None and cells.number(text) is None:
+        if text is not None and as_number(text) is None:
             comma = " Decimals need a point, not a comma." if text.replace(",", ".", 1).replace(".", "", 1).isdigit() else ""
             raise ValueError(
                 f"{places.at(column, i)}: {quoted(text, 40)} is not a number. Write a number, or leave the cell empty.{comma}"
             )
-    return np.array([np.nan if text is None else cells.number(text) for text in texts.to_pylist()], np.float64)
+    return np.array([np.nan if text is None else as_number(text) for text in texts.to_pylist()], np.float64)
 
 
 def sensible_values(values: np.ndarray, column: str, places: Places) -> None:

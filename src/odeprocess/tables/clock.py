@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from . import cells
 from .checking import Places, numbers
 from .instants import MOST_DIGITS, WHOLE, Instants, from_text
 from .reading import Table
+from .texts import FIRST, LAST, TICKS, as_number, doubtful, moment, whole_numbers
 from .wording import quoted
 
 UNITS = {"seconds": 1e6, "minutes": 6e7, "hours": 3.6e9, "days": 8.64e10}  # in microseconds
@@ -70,7 +72,7 @@ class Clock:
             f"{'did not' if zone is None else 'had none'}. {ISO}",
         )
         places.require(zone is None or is_zone(zone), column, 0, f"the time zone {quoted(zone)} is not known here; use UTC.")
-        found, sound = dates(given)
+        found, sound = as_instants(given)
         places.refuse(~sound, column, f"the date is beyond those that can be read; {YEARS}")
         return found
 
@@ -105,19 +107,21 @@ class Clock:
         """
         if self.kind == "date":
             ticks = np.round(relative * UNITS[self.unit or "seconds"])
-            near = bool((np.abs(ticks) <= 1e6 * (cells.LAST - cells.FIRST)).all())
-            found = origins.plus(ticks * origins.per) if near else origins
-            first, last = (edge * 10**6 * found.per for edge in (cells.FIRST, cells.LAST + 1))
+            near = bool((np.abs(ticks) <= 1e6 * (LAST - FIRST)).all())
+            found = origins.plus(ticks, origins.per) if near else origins
+            first, last = (edge * 10**6 * found.per for edge in (FIRST, LAST + 1))
             near = near and bool(((found.counts >= first) & (found.counts < last)).all()) and found.counts.dtype == np.int64
             checks.require(near, f"Some times that are asked about lie too far from where their series begin; {YEARS}")
             return found
         if not origins.exact:
             with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever asked
                 return Instants(origins.counts + relative)
-        if (relative == np.round(relative)).all():
-            return origins.plus(relative * origins.per)
-        parts = Instants.whole([int(x) * 10**FINEST for x in origins.counts.tolist()], origins.per * 10**FINEST)
-        return parts.plus(np.round(relative * 10.0**FINEST) * origins.per).reduced()
+        finer = 0 if (relative == np.round(relative)).all() else max(0, min(FINEST, MOST_DIGITS - 1 - origins.digits))
+        parts = Instants.whole([int(x) * 10**finer for x in origins.counts.tolist()], origins.per * 10**finer)
+        steps = np.array([round(Fraction(x) * 10**finer) for x in relative.tolist()], object) if finer else np.round(relative)
+        found = parts.plus(steps, origins.per).reduced()
+        checks.require(found.digits <= MOST_DIGITS, "`times` are so large that they cannot be added to where series begin.")
+        return found
 
     def written(self, when: Instants) -> Any:
         """Times as an Arrow array, as a table has them."""
@@ -132,7 +136,7 @@ class Clock:
         if when.per == 1 and when.counts.dtype == np.int64:
             return pa.array(when.counts)
         places = len(str(when.per)) - 1
-        return pa.array([Decimal(x).scaleb(-places, WIDE) for x in when.counts.tolist()], pa.decimal256(76, places))
+        return pa.array([Decimal(x).scaleb(-places, WIDE) for x in when.counts.tolist()], pa.decimal128(MOST_DIGITS, places))
 
 
 def is_zone(name: str) -> bool:
@@ -146,18 +150,18 @@ def is_zone(name: str) -> bool:
     return True
 
 
-def dates(given: Any) -> tuple[Instants, np.ndarray]:
+def as_instants(given: Any) -> tuple[Instants, np.ndarray]:
     """Arrow's dates as microseconds since 1970, and which of them lie within the years that there are."""
     import pyarrow as pa
 
     kind = given.type
     if pa.types.is_date32(kind):
         days = given.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        sound = (days >= cells.FIRST // 86_400) & (days <= cells.LAST // 86_400)
+        sound = (days >= FIRST // 86_400) & (days <= LAST // 86_400)
         return Instants(np.where(sound, days, 0) * (86_400 * 10**6)), sound
-    counts, ticks = given.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), cells.TICKS[kind.unit]
+    counts, ticks = given.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), TICKS[kind.unit]
     seconds = counts // ticks
-    sound = (seconds >= cells.FIRST) & (seconds <= cells.LAST)
+    sound = (seconds >= FIRST) & (seconds <= LAST)
     counts = np.where(sound, counts, 0)
     if kind.unit != "ns":
         return Instants(counts * (10**6 // ticks)), sound
@@ -175,11 +179,11 @@ def _numbers(table: Table, column: str, places: Places) -> Instants:
     if pa.types.is_integer(given.type):
         return Instants.whole(given.to_numpy(zero_copy_only=False)) if long else Instants(rounded)
     texts = given.cast(pa.large_string()) if pa.types.is_decimal(given.type) else table.text(column)
-    doubtful = np.zeros(0, np.int64) if texts is None else cells.doubtful(texts, rounded)
-    if texts is None or not len(doubtful):
+    suspects = np.zeros(0, np.int64) if texts is None else doubtful(texts, rounded)
+    if texts is None or not len(suspects):
         return Instants(rounded)
-    whole = cells.whole_numbers(texts) if long else None
-    found = from_text(texts, rounded, doubtful) if whole is None else Instants.whole(whole)
+    whole = whole_numbers(texts) if long else None
+    found = from_text(texts, rounded, suspects) if whole is None else Instants.whole(whole)
     message = f"the times have too many digits to be kept; {MOST_DIGITS} are. Subtract the first time from all."
     places.require(found is not None, column, 0, message)
     assert found is not None
@@ -210,7 +214,7 @@ REASONS = {
 
 
 def _kind(text: str) -> str:
-    if cells.number(text) is not None:
+    if as_number(text) is not None:
         return "number"
-    found = cells.moment(text)
+    found = moment(text)
     return "text" if found is None else f"date with{'' if found[2] else 'out'} a time zone"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import checks
-from .cells import NOTHING
+from .texts import NOTHING
 from .wording import column_name, cut, place_of, quoted
 
 MOST_COLUMNS = 16_384  # as many as a spreadsheet has; a long table needs a few, and each costs time whether it is used or not

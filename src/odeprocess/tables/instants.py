@@ -49,6 +49,11 @@ class Instants:
         return self.counts.dtype.kind != "f"
 
     @property
+    def digits(self) -> int:
+        """How many digits the longest of the whole numbers has."""
+        return len(str(max(abs(int(self.counts.max(initial=0))), abs(int(self.counts.min(initial=0))))))
+
+    @property
     def rank(self) -> np.ndarray:
         """Numbers that are sorted alike, for `np.lexsort`."""
         return np.unique(self.counts, return_inverse=True)[1] if self.counts.dtype == object else self.counts
@@ -62,12 +67,13 @@ class Instants:
         pairs = zip(self.parts(), other.parts(), strict=True)
         return np.array([float(x - y) for x, y in pairs], np.float64)
 
-    def plus(self, steps: np.ndarray) -> "Instants":
-        """So many parts later each; `steps` are whole numbers in float64."""
-        largest = max(np.abs(x.astype(np.float64)).max(initial=0) for x in (self.counts, steps))
+    def plus(self, steps: np.ndarray, size: int = 1) -> "Instants":
+        """So many steps of `size` parts later each; `steps` are whole numbers, in float64 or Python's."""
+        largest = max(np.abs(x.astype(np.float64)).max(initial=0) * y for x, y in ((self.counts, 1), (steps, size)))
         if self.counts.dtype == np.int64 and largest < 2**62:
-            return Instants(self.counts + steps.astype(np.int64), self.per)
-        return Instants.whole([x + int(step) for x, step in zip(self.counts.tolist(), steps.tolist(), strict=True)], self.per)
+            return Instants(self.counts + steps.astype(np.int64) * size, self.per)
+        pairs = zip(self.counts.tolist(), steps.tolist(), strict=True)
+        return Instants.whole([x + int(step) * size for x, step in pairs], self.per)
 
     def reduced(self) -> "Instants":
         """The same numbers, with no more decimals than they need."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import checks
 from ..storage import replacing
-from . import cells, csv_files, parquet_files
+from . import cells, csv_files, objects, parquet_files, texts
 from .csv_files import check_names, row_at
 from .wording import column_name, cut, place_of, quoted
 
@@ -72,14 +72,14 @@ class Table:
 
     def _text(self, name: str) -> Any:
         found = self._plain(name)
-        return cells.trimmed(found) if cells.is_text(found.type) else None
+        return texts.trimmed(found) if cells.is_text(found.type) else None
 
     def _column(self, name: str) -> Any:
-        return self._plain(name) if self.csv is None else cells.sniffed(self.text(name))
+        return self._plain(name) if self.csv is None else texts.sniffed(self.text(name))
 
     def _times(self, name: str) -> Any:
         found = self.column(name)
-        return found if not cells.is_text(found.type) else cells.sniffed(self.text(name))
+        return found if not cells.is_text(found.type) else texts.sniffed(self.text(name))
 
     def _plain(self, name: str) -> Any:
         import pyarrow as pa
@@ -142,12 +142,14 @@ def _cells_of(frame: Any, name: str) -> Any:
     import pyarrow as pa
 
     column = frame.get_column(name)
-    if str(getattr(column.to_native(), "dtype", "")).lower() != "object":  # Python's objects, which Arrow would guess at
+    kind = getattr(column.to_native(), "dtype", "")
+    kinds = {str(kind).lower(), str(getattr(getattr(kind, "categories", ""), "dtype", "")).lower()}
+    if "object" not in kinds:  # Python's objects, which Arrow would guess at
         try:
             return column.to_arrow()
         except (pa.ArrowException, OverflowError, TypeError, ValueError, NotImplementedError):
             pass
-    return cells.from_objects(column.to_list())
+    return objects.from_objects(column.to_list())
 
 
 def native(arrow: Any, kind: Any) -> Any:
