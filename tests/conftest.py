@@ -28,7 +28,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # Some tests count compilations: nothing is dropped while one runs.
-compilation.MOST_MAPS = 50_000
+compilation.MOST_MAPS = compilation.MOST_MAPS_BEFORE_TRAINING = 50_000
 
 # The same examples each time: who searches at random runs `make fuzz`.
 hypothesis.settings.register_profile("odeprocess", deadline=None, max_examples=8, derandomize=True, database=None)
