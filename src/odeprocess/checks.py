@@ -99,9 +99,10 @@ def as_times(name: str, value: Any) -> Any:
         return array
     whole = np.asarray(value)
     lost = whole.dtype.kind in "iu" and any(int(x) != int(y) for x, y in zip(whole.flat, array.flat, strict=True))
+    first = whole.flat[0] if lost else 0
     require(
         not lost,
-        f"`{name}` holds whole numbers beyond 2**53, such as {whole.flat[0] if lost else 0}, of which float64 loses the last digits. "
+        f"`{name}` holds whole numbers beyond 2**53, such as {first}, of which float64 loses the last digits. "
         "Subtract the first time, as whole numbers: t - t[0].",
     )
     return array
