@@ -69,8 +69,8 @@ def as_times(name: str, value: Any) -> Any:
         lost = next((int(x) for x, y in zip(whole.flat, array.flat, strict=True) if int(x) != int(y)), None)
         require(
             lost is None,
-            f"`{name}` holds whole numbers beyond 2**53, such as {lost}, of which float64 loses the last digits. Subtract the first "
-            "time, as whole numbers: t - t[0].",
+            f"`{name}` holds whole numbers beyond 2**53, such as {lost}, of which float64 loses the last digits. Subtract the "
+            "first time, as whole numbers: t - t[0].",
         )
     return array
 
