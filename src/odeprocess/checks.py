@@ -98,13 +98,13 @@ def as_times(name: str, value: Any) -> Any:
     if is_traced(array) or np.abs(array).max(initial=0.0) < 2.0**53:
         return array
     whole = np.asarray(value)
-    lost = whole.dtype.kind in "iu" and any(int(x) != int(y) for x, y in zip(whole.flat, array.flat, strict=True))
-    first = whole.flat[0] if lost else 0
-    require(
-        not lost,
-        f"`{name}` holds whole numbers beyond 2**53, such as {first}, of which float64 loses the last digits. "
-        "Subtract the first time, as whole numbers: t - t[0].",
-    )
+    if whole.dtype.kind in "iu":
+        lost = next((int(x) for x, y in zip(whole.flat, array.flat, strict=True) if int(x) != int(y)), None)
+        require(
+            lost is None,
+            f"`{name}` holds whole numbers beyond 2**53, such as {lost}, of which float64 loses the last digits. Subtract the "
+            "first time, as whole numbers: t - t[0].",
+        )
     return array
 
 

@@ -482,6 +482,9 @@ def _odd_frame(rng: random.Random, root: Path) -> tuple[Any, list[Row] | None]:
         if isinstance(error, (KeyboardInterrupt, MemoryError)):
             raise
         return None, None
+    written = {x for x in back["id"] if isinstance(x, str)}
+    if len(set(map(_name, written))) < len(written):
+        return None, None  # 0 and 0.0 are two names as text, which `_name` does not tell from each other
     try:
         return frame, _rows_of_any(list(zip(*(back[name] for name in ("id", "t", "x", "y", "dose")), strict=True)))
     except (ValueError, TypeError, OverflowError, InvalidOperation):
