@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 import odeprocess as odp
-from odeprocess.process import Extent, OdeFlow, fused
+from odeprocess.process import Extent, OdeFlow
+from odeprocess.process.kernels import fused
 
 SOLVERS = {
     "fused": odp.Grid(),

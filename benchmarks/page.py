@@ -138,7 +138,7 @@ def duration(seconds: float) -> str:
 
 def training_picture(rows: Rows, devices: list[str], path: Path) -> None:
     """Thirty epochs of every model, as bars."""
-    from odeprocess.experiments.pictures import plt
+    from odeprocess.experiments.paper.figures import plt
 
     figure, axes = plt.subplots(1, len(devices), figsize=(4.6 * len(devices), 3.4), layout="constrained", squeeze=False)
     for axis, device in zip(axes[0], devices, strict=True):
@@ -157,7 +157,7 @@ def training_picture(rows: Rows, devices: list[str], path: Path) -> None:
 
 def scaling_picture(rows: Rows, devices: list[str], path: Path) -> None:
     """Time against size, on logarithmic axes, with a line of slope one."""
-    from odeprocess.experiments.pictures import plt
+    from odeprocess.experiments.paper.figures import plt
 
     kinds = {
         "batch": ("batch", "series in a batch", "training step"),

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jax.experimental import pallas as pl
 from kernel import field, seconds
+from odeprocess.process.tableaus import TABLEAUS
 
 import odeprocess as odp
-from odeprocess.process import fused
-from odeprocess.process.tableaus import TABLEAUS
+from odeprocess.process.kernels import fused
 
 STATE, WIDTH = 16, 64
 GRID = odp.Grid()

@@ -27,7 +27,7 @@ def clicked(gallery, title: str, beside: tuple[str, ...]) -> tuple[list[float], 
     from bokeh.protocol import Protocol
     from panel.io.state import set_curdoc
 
-    from odeprocess.playground.page import Page
+    from odeprocess.serving.playground.page import Page
 
     document, sent, seconds, sizes = Document(), [], [], []
     with set_curdoc(document):
@@ -57,11 +57,11 @@ def main() -> None:
     out = parser.parse_args().out
     os.sched_setaffinity(0, {0})
     os.environ["JAX_PLATFORMS"] = "cpu"
-    from odeprocess.playground import Gallery, gather, starters
-    from odeprocess.playground.outlook import warm_up
+    from odeprocess.serving.playground import Gallery, demo_models, gather
+    from odeprocess.serving.playground.predictions import warm_up
 
-    root, rows = starters.cache(), []
-    gallery = Gallery(gather([starters.train(name, root) for name in ("sines", "predator-prey")]))
+    root, rows = demo_models.cache(), []
+    gallery = Gallery(gather([demo_models.train(name, root) for name in ("sines", "predator-prey")]))
     for exhibit in gallery.exhibits.values():
         warm_up(exhibit)
     for title, beside in CASES:

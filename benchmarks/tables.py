@@ -29,7 +29,7 @@ def theophylline() -> list[dict]:
     import pandas as pd
 
     import odeprocess as odp
-    from odeprocess.experiments.baseline import baseline_scores
+    from odeprocess.experiments.baselines.gp_per_series import baseline_scores
 
     table = pd.read_csv(odp.data.table_path("theophylline"))
     scores, seconds, baseline = [], [], []
@@ -47,7 +47,7 @@ def brusselator() -> list[dict]:
     import pandas as pd
 
     import odeprocess as odp
-    from odeprocess.experiments.baseline import baseline_scores
+    from odeprocess.experiments.baselines.gp_per_series import baseline_scores
 
     table = pd.read_csv(odp.data.table_path("brusselator"))
     for k in (1, 2):

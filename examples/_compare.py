@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 import odeprocess as odp
-from odeprocess.experiments.baseline import GaussianBaseline, baseline_scores
-from odeprocess.plots import COLOURS, INK
+from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline, baseline_scores
+from odeprocess.posterior.plots import COLOURS, INK
 
 ROOT = Path(__file__).parent.parent
 SCORES = ("mse", "nll", "crps", "coverage")

@@ -10,7 +10,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baseline import GaussianBaseline
+from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
 
 TRAIN, TEST, CONTEXT = 300, 60, 12
 LABELS = {"Time": "time", "Value_1": "species 1", "Value_2": "species 2"}

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import odeprocess as odp
-from odeprocess.plots import COLOURS, plot_posterior
+from odeprocess.posterior.plots import COLOURS, plot_posterior
 
 OUT = Path("demo")
 SEEDS = (0, 1, 2, 3, 4)

@@ -13,8 +13,8 @@ import pandas as pd
 from _compare import OURS, THEIRS, Run, Scores, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baseline import GaussianBaseline
-from odeprocess.plots import COLOURS, INK
+from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.posterior.plots import COLOURS, INK
 
 LETTERS, CONTEXT, POINTS = "aegmsw", 10, 30
 

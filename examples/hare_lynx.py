@@ -13,7 +13,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baseline import GaussianBaseline
+from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
 
 CONTEXTS = (8, 10, 12, 14)
 LABELS = {"year": "year", "hares": "hares, thousands", "lynxes": "lynxes, thousands"}

@@ -12,7 +12,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baseline import GaussianBaseline
+from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
 
 HELD_OUT = ["Bradford", "Cardiff", "Hastings", "Leeds", "Northwich"]
 DRAWN = ["Bradford 1948", "Bradford 1954", "Hastings 1948", "Hastings 1954", "Leeds 1948", "Leeds 1954"]

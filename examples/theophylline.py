@@ -10,7 +10,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baseline import GaussianBaseline
+from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
 
 COLUMNS = {"series": "series", "time": "t", "values": "y1", "static": ["dose", "wt"]}
 CONTEXT = 3

@@ -21,7 +21,7 @@ import pytest  # noqa: E402
 
 import odeprocess as odp  # noqa: E402
 from cases import SOLVER, untrained  # noqa: E402
-from odeprocess import compilation  # noqa: E402
+from odeprocess.common import compilation  # noqa: E402
 
 # Silent broadcasting and silent casts are errors here.
 jax.config.update("jax_numpy_rank_promotion", "raise")

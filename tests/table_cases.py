@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 import odeprocess as odp
-from odeprocess.tables.columns import Columns
-from odeprocess.tables.layout import Layout
-from odeprocess.tables.reading import read
+from odeprocess.forecasting.column_roles import Columns
+from odeprocess.forecasting.read_table import read
+from odeprocess.forecasting.table_layout import Layout
 
 COLUMNS = {"series": "id", "time": "t", "values": ["level", "speed"], "static": ["dose", "sex"]}
 SIZES = {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}

@@ -17,55 +17,54 @@ from .version import __version__ as __version__
 
 _HOMES = {
     "Adaptive": "process",
-    "ExtrapolationWarning": "reach",
-    "Fit": "outcome",
-    "FitOptions": "optimise",
-    "Forecaster": "forecaster",
-    "Functions": "functions",
+    "ExtrapolationWarning": "data.training_range",
+    "Fit": "training.result",
+    "FitOptions": "training.options",
+    "Forecaster": "forecasting.forecaster",
+    "Functions": "posterior.functions",
     "Grid": "process",
-    "History": "course",
-    "Model": "model",
-    "Posterior": "posterior",
+    "History": "training.training_state",
+    "Model": "posterior.model",
+    "Posterior": "posterior.posterior",
     "Process": "process",
-    "Scaling": "scaling",
-    "Series": "series",
-    "SolverWarning": "functions",
+    "Scaling": "data.scaling",
+    "Series": "data.series",
+    "SolverWarning": "posterior.functions",
     "Spec": "process",
-    "Stream": "stream",
-    "Suggestion": "design",
-    "Task": "tasks",
-    "TaskSampler": "tasks",
-    "TrainingError": "train",
+    "Stream": "streaming.stream",
+    "Suggestion": "posterior.next_measurement",
+    "Task": "data.tasks",
+    "TaskSampler": "data.tasks",
+    "TrainingError": "training.fit",
     "VARIANTS": "process",
-    "elbo": "objectives",
-    "fit": "train",
-    "learn": "contest",
-    "load": "model",
-    "make_series": "series",
-    "recipe": "recipes",
-    "score": "metrics",
-    "score_all": "metrics",
-    "solver_error": "diagnostics",
-    "suggest": "design",
+    "elbo": "training.objectives",
+    "fit": "training.fit",
+    "learn": "training.model_selection",
+    "load": "posterior.model",
+    "make_series": "data.series",
+    "recipe": "training.recipes",
+    "score": "training.validation",
+    "score_all": "training.validation",
+    "solver_error": "posterior.solver_check",
+    "suggest": "posterior.next_measurement",
     "variant": "process",
 }
-_MODULES = {"data", "process", "plots", "experiments"}
-__all__ = ["__version__", *sorted(_HOMES), "data", "experiments", "plots", "process"]  # pyright: ignore
+_MODULES = {"data": "data", "process": "process", "plots": "posterior.plots", "experiments": "experiments"}
+__all__ = ["__version__", *sorted(_HOMES), *sorted(_MODULES)]  # pyright: ignore
 
 if TYPE_CHECKING:
-    from . import data as data, experiments as experiments, plots as plots, process as process
-    from .contest import learn as learn
-    from .course import History as History
-    from .design import Suggestion as Suggestion, suggest as suggest
-    from .diagnostics import solver_error as solver_error
-    from .forecaster import Forecaster as Forecaster
-    from .functions import Functions as Functions, SolverWarning as SolverWarning
-    from .metrics import score as score, score_all as score_all
-    from .model import Model as Model, load as load
-    from .objectives import elbo as elbo
-    from .optimise import FitOptions as FitOptions
-    from .outcome import Fit as Fit
-    from .posterior import Posterior as Posterior
+    from . import data as data, experiments as experiments, process as process
+    from .data.scaling import Scaling as Scaling
+    from .data.series import Series as Series, make_series as make_series
+    from .data.tasks import Task as Task, TaskSampler as TaskSampler
+    from .data.training_range import ExtrapolationWarning as ExtrapolationWarning
+    from .forecasting.forecaster import Forecaster as Forecaster
+    from .posterior import plots as plots
+    from .posterior.functions import Functions as Functions, SolverWarning as SolverWarning
+    from .posterior.model import Model as Model, load as load
+    from .posterior.next_measurement import Suggestion as Suggestion, suggest as suggest
+    from .posterior.posterior import Posterior as Posterior
+    from .posterior.solver_check import solver_error as solver_error
     from .process import (
         VARIANTS as VARIANTS,
         Adaptive as Adaptive,
@@ -74,18 +73,20 @@ if TYPE_CHECKING:
         Spec as Spec,
         variant as variant,
     )
-    from .reach import ExtrapolationWarning as ExtrapolationWarning
-    from .recipes import recipe as recipe
-    from .scaling import Scaling as Scaling
-    from .series import Series as Series, make_series as make_series
-    from .stream import Stream as Stream
-    from .tasks import Task as Task, TaskSampler as TaskSampler
-    from .train import TrainingError as TrainingError, fit as fit
+    from .streaming.stream import Stream as Stream
+    from .training.fit import TrainingError as TrainingError, fit as fit
+    from .training.model_selection import learn as learn
+    from .training.objectives import elbo as elbo
+    from .training.options import FitOptions as FitOptions
+    from .training.recipes import recipe as recipe
+    from .training.result import Fit as Fit
+    from .training.training_state import History as History
+    from .training.validation import score as score, score_all as score_all
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
+        return importlib.import_module(f".{_MODULES[name]}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

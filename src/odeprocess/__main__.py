@@ -1,5 +1,5 @@
 """`python -m odeprocess`."""
 
-from .cli import main
+from odeprocess.cli.app import main
 
 main()

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from odeprocess.experiments.store import provenance, read_json, write_json
+from odeprocess.experiments.result_files import provenance, read_json, write_json
 
 from .campaign import PARTS, run, told
 

@@ -76,12 +76,12 @@ def _inside(seed: int, count: int, root: Path) -> Counter:
 
     import odeprocess as odp
     from cases import untrained
-    from odeprocess.checkpoints import Checkpoints
-    from odeprocess.server.desk import Desk
-    from odeprocess.server.hosted import Hosted
-    from odeprocess.server.limits import Limits
-    from odeprocess.server.schemas import NewSeries
-    from odeprocess.server.store import Store
+    from odeprocess.serving.http.limits import Limits
+    from odeprocess.serving.http.schemas import NewSeries
+    from odeprocess.serving.http.served_model import Hosted
+    from odeprocess.serving.http.service import Desk
+    from odeprocess.serving.http.store import Store
+    from odeprocess.training.checkpoints import Checkpoints
 
     told = [time.time() for _ in range(5)]
     assert max(told) - min(told) > 10 * 365 * 86_400, "the clock does not jump"

@@ -18,10 +18,10 @@ import numpy as np
 
 import odeprocess as odp
 from cases import model as case_model
-from odeprocess.checkpoints import Checkpoints
-from odeprocess.folders import card_digest
-from odeprocess.server.hosted import Hosted
-from odeprocess.storage import read_record, write_record
+from odeprocess.common.storage import read_record, write_record
+from odeprocess.posterior.model_folder import card_digest
+from odeprocess.serving.http.served_model import Hosted
+from odeprocess.training.checkpoints import Checkpoints
 from table_cases import untrained
 
 from .mutations import changed, changed_arrays, damaged

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import odeprocess as odp
-from odeprocess.compilation import memory_maps
+from odeprocess.common.compilation import memory_maps
 
 from .files import place
 from .outcomes import FAILURE, RIGHT, note

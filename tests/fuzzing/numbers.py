@@ -21,10 +21,10 @@ import pandas as pd
 import odeprocess as odp
 import table_cases
 from cases import model as case_model, untrained
-from odeprocess.commands.common import numbers as parsed
-from odeprocess.functions import SolverWarning
-from odeprocess.playground import Exhibit
-from odeprocess.playground.session import Session
+from odeprocess.cli.common import numbers as parsed
+from odeprocess.posterior.functions import SolverWarning
+from odeprocess.serving.playground import Exhibit
+from odeprocess.serving.playground.session import Session
 
 from .outcomes import outcome
 

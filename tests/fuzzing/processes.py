@@ -13,7 +13,7 @@ from .outcomes import FAILURE, REFUSED, RIGHT
 
 # Children begin as copies of a process that has imported everything, and has started nothing: real ones, in milliseconds.
 CHILDREN = multiprocessing.get_context("forkserver")
-CHILDREN.set_forkserver_preload(["odeprocess", "odeprocess.train", "fuzzing.processes"])
+CHILDREN.set_forkserver_preload(["odeprocess", "odeprocess.training.fit", "fuzzing.processes"])
 SERIES = {"epochs": 6, "batch_size": 4}
 LONGEST = 120  # seconds that a child may take
 

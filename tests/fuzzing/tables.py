@@ -25,14 +25,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 
-from odeprocess.tables.asking import asked_times
-from odeprocess.tables.clock import Clock
-from odeprocess.tables.columns import Columns, resolve
-from odeprocess.tables.covariates import Covariate
-from odeprocess.tables.layout import Layout
-from odeprocess.tables.long import Long
-from odeprocess.tables.reading import read
-from odeprocess.tables.transforms import Transform
+from odeprocess.forecasting.clock import Clock
+from odeprocess.forecasting.column_roles import Columns, resolve
+from odeprocess.forecasting.covariates import Covariate
+from odeprocess.forecasting.predict import asked_times
+from odeprocess.forecasting.read_table import read
+from odeprocess.forecasting.rows import Long
+from odeprocess.forecasting.table_layout import Layout
+from odeprocess.forecasting.transforms import Transform
 
 from .files import place
 from .mutations import damaged

@@ -1,7 +1,10 @@
-"""Data: the paper's curves and systems, drawn by our code, and the public sets that its experiments and our examples use."""
+"""Series and where they come from: padded arrays, scaling, training ranges, tasks, and the sources of data sets.
 
-from .characters import Characters as Characters, load_characters as load_characters
-from .curves import (
+`odp.data.sines`, `odp.data.load_digits` and their kin are in `sources`. May import `common`.
+"""
+
+from .sources.characters import Characters as Characters, load_characters as load_characters
+from .sources.curves import (
     CURVES as CURVES,
     CurveFamily as CurveFamily,
     exponentials as exponentials,
@@ -9,14 +12,14 @@ from .curves import (
     oscillators as oscillators,
     sines as sines,
 )
-from .files import table_path as table_path
-from .images import (
+from .sources.files import table_path as table_path
+from .sources.images import (
     RotatingDigits as RotatingDigits,
     load_digits as load_digits,
     rotate as rotate,
     rotating as rotating,
     variable_rotating as variable_rotating,
 )
-from .physics import LotkaVolterra as LotkaVolterra, lotka_volterra as lotka_volterra
+from .sources.physics import LotkaVolterra as LotkaVolterra, lotka_volterra as lotka_volterra
 
 SOURCES: dict[str, CurveFamily | LotkaVolterra] = {**CURVES, lotka_volterra.name: lotka_volterra}

@@ -1,4 +1,7 @@
-"""Experiments: the paper's protocols as data, a runner that trains and a reporter that only reads."""
+"""Experiments: the paper's (`paper`), the scoreboard of accuracy (`scoreboard`), and what ours is compared with (`baselines`).
 
-from .plan import Experiment as Experiment, experiment as experiment
-from .protocol import Protocol as Protocol, protocol as protocol
+May import every package but `serving` and `cli`.
+"""
+
+from .paper.plan import Experiment as Experiment, experiment as experiment
+from .paper.protocol import Protocol as Protocol, protocol as protocol

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import checks
-from .plan import NAMES, Experiment, experiment
-from .rows import rows
-from .runner import Advance, collect, jobs, run
-from .store import provenance, write_json
+from odeprocess.common import checks
+
+from .paper.plan import NAMES, Experiment, experiment
+from .paper.result_rows import rows
+from .paper.runner import Advance, collect, jobs, run
+from .result_files import provenance, write_json
 
 
 def chosen(name: str, *, num_seeds: int | None = None, quick: bool = False) -> list[Experiment]:

@@ -1,7 +1,10 @@
-"""The process and the parts it is made of."""
+"""The generative model and its encoder, written for one series and one draw: `Process` and the parts it is made of.
+
+Networks, encoders, fields, flows, solvers, decoders, likelihoods; `Spec` says as data what a process is built from, and
+`variants` is a table of specs. May import `common` and `data`.
+"""
 
 from .aggregation import AGGREGATIONS as AGGREGATIONS, AbstractAggregation as AbstractAggregation
-from .core import Process as Process
 from .decoder import (
     AbstractDecoder as AbstractDecoder,
     LinearDecoder as LinearDecoder,
@@ -18,6 +21,7 @@ from .likelihood import (
     BernoulliLikelihood as BernoulliLikelihood,
     GaussianLikelihood as GaussianLikelihood,
 )
+from .neural_process import Process as Process
 from .solvers import AbstractSolver as AbstractSolver, Adaptive as Adaptive, Extent as Extent, Grid as Grid, Path as Path
 from .spec import Spec as Spec
 from .variants import VARIANTS as VARIANTS, variant as variant

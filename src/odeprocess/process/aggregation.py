@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .nets import Linear
+from .networks import Linear
 
 Sums = Float[Array | np.ndarray, " sums"]
 Count = Float[Array | np.ndarray, ""]

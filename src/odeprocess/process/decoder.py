@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from .nets import Linear, Path, TimedMLP, network
+from .networks import Linear, Path, TimedMLP, network
 
 
 class AbstractDecoder(eqx.Module):

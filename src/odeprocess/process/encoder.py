@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .. import checks
-from ..series import Series
+from odeprocess.common import checks
+from odeprocess.data.series import Series
+
 from .aggregation import AGGREGATIONS
-from .nets import MLP
+from .networks import MLP
 
 
 class Summary(eqx.Module):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .nets import Layers, Path, Prepared, SkipMLP, TimedMLP, network
+from .networks import Layers, Path, Prepared, SkipMLP, TimedMLP, network
 
 
 class AbstractField(eqx.Module):

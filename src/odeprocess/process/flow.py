@@ -6,7 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .. import checks
+from odeprocess.common import checks
+
 from .field import AbstractField, Velocity
 from .solvers import AbstractSolver, Extent, Path
 

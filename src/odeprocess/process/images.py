@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from .. import checks
-from ..distributions import Normal
-from ..series import Series
+from odeprocess.common import checks
+from odeprocess.common.distributions import Normal
+from odeprocess.data.series import Series
+
 from .aggregation import AGGREGATIONS
 from .decoder import AbstractDecoder
 from .encoder import AbstractEncoder
 from .latent import AbstractHead, Head
-from .nets import MLP, Linear
+from .networks import MLP, Linear
 
 ENCODER_CHANNELS = (16, 32, 64, 128)  # the paper's
 DECODER_CHANNELS = (32, 128, 64, 32)

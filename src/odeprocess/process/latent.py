@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int
 
-from ..distributions import Normal
-from ..linear import solve_triangular
-from ..series import Series
-from ..tasks import Task
+from odeprocess.common.distributions import Normal
+from odeprocess.common.linear_algebra import solve_triangular
+from odeprocess.data.series import Series
+from odeprocess.data.tasks import Task
+
 from .aggregation import AGGREGATIONS
 from .encoder import AbstractEncoder, Summary, summarise
-from .nets import Linear
+from .networks import Linear
 
 SERIES_A_PART, MOST_PARTS = 25, 16  # of a mixture
 MEMBERS = 32  # of each part

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..distributions import AbstractDistribution, Bernoulli, Normal
+from odeprocess.common.distributions import AbstractDistribution, Bernoulli, Normal
 
 # An optimiser moves all numbers about as fast; a σ that has to fall a thousandfold would hold the others up.
 GAIN = 4.0

@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .. import checks
-from . import fused
+from odeprocess.common import checks
+
 from .field import Velocity
-from .march import march
-from .tableaus import TABLEAUS
+from .kernels import fused
+from .runge_kutta import TABLEAUS, march
 
 MAX_HORIZONS = 1024
 MOST_STEPS = 65_536  # beyond, memory and time run out before anything is answered

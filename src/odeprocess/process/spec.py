@@ -5,14 +5,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import checks
-from ..plain_data import read_dataclass
-from ..series import Series
+from odeprocess.common import checks
+from odeprocess.common.dataclass_json import read_dataclass
+from odeprocess.data.series import Series
+
 from .aggregation import AGGREGATIONS
-from .assembly import assembled
-from .core import Process
+from .build import assembled
 from .latent import Mixture
-from .nets import Path
+from .networks import Path
+from .neural_process import Process
 from .solvers import SOLVERS, AbstractSolver, Grid
 
 DEFAULT_SOLVER = Grid()

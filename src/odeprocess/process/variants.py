@@ -29,7 +29,8 @@ field names are put together by hand with `Process(...)`.
 
 from typing import Any
 
-from .. import checks
+from odeprocess.common import checks
+
 from .solvers import Grid
 from .spec import Spec
 

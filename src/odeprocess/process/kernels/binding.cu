@@ -2,7 +2,7 @@
 
 #include "xla/ffi/api/ffi.h"
 
-#include "march.cuh"
+#include "runge_kutta.cuh"
 #include "pull.cuh"
 
 namespace ffi = xla::ffi;

@@ -1,0 +1,4 @@
+"""The command `odeprocess`: each file parses, calls and prints; the work is done in other packages.
+
+May import every package.
+"""

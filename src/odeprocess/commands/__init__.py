@@ -1,1 +1,0 @@
-"""The commands about tables: they parse, call and print."""

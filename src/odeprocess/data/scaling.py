@@ -1,0 +1,238 @@
+"""Between the user's units and the model's: shifts and scales, in float64 on the host.
+
+Seconds since 1970 do not fit in float32, so times are made relative before any cast; values and static covariates
+are standardised by channel. Noise floors are in scaled units, densities are reported in the user's.
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from odeprocess.common import checks
+from odeprocess.common.dataclass_json import read_array, read_dataclass
+
+from .series import Series
+from .training_range import Reach
+
+Origin = Literal["absolute", "first"]
+FARTHEST = 1e9  # of scaled numbers: float32 squares and sums them without overflow, and nothing was learned of such long before
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scaling:
+    """How one data set is scaled.
+
+    Attributes:
+        t_shift: subtracted from times that are already relative to their origin.
+        t_scale: divides times.
+        y_shift: subtracted from values, by channel.
+        y_scale: divides values, by channel.
+        static_shift: subtracted from static covariates.
+        static_scale: divides static covariates.
+        origin: `"absolute"`: all series share one clock; `"first"`: each series' time counts from its first observation.
+        reach: between which numbers the training series lie; `None` while there are none.
+    """
+
+    t_shift: float
+    t_scale: float
+    y_shift: np.ndarray
+    y_scale: np.ndarray
+    static_shift: np.ndarray
+    static_scale: np.ndarray
+    origin: Origin = "absolute"
+    reach: Reach | None = None
+
+    def __post_init__(self):
+        checks.choice("origin", self.origin, ("absolute", "first"))
+        for name in ("t_scale", "y_scale", "static_scale", "t_shift", "y_shift", "static_shift"):
+            value = np.asarray(getattr(self, name), np.float64)
+            positive = name.endswith("scale")
+            checks.require(
+                bool((np.isfinite(value) & ((value > 0) | (not positive))).all()),
+                f"`{name}` is {checks.shown(value)}; expected finite numbers{' above 0' if positive else ''}. Values as large as "
+                "1e150 must be rescaled by hand.",
+            )
+
+    @classmethod
+    def identity(cls, channels: int, static_dim: int = 0, origin: Origin = "absolute") -> "Scaling":
+        """No scaling: the model sees what the user gave (the paper's protocols, and Bernoulli data)."""
+        zeros, ones = np.zeros, np.ones
+        return cls(0.0, 1.0, zeros(channels), ones(channels), zeros(static_dim), ones(static_dim), origin)
+
+    @classmethod
+    def fit(cls, series: Series, *, origin: Origin = "absolute", values: bool = True) -> "Scaling":
+        """The scaling that maps training times to [−2, 2] and training values to mean 0, standard deviation 1.
+
+        Networks learn faster from centred times of this size: on sines, after 1600 steps, the NDP's error is 0.06 of the
+        variance; with times in [0, 1] it is 0.14.
+
+        Arguments:
+            series: the training series, in the user's units. Validation and test series have no say.
+            origin: see the class.
+            values: whether values are scaled too (no for Bernoulli data).
+        """
+        observed, t = np.asarray(series.observed), np.asarray(series.t, np.float64)
+        with np.errstate(over="ignore"):  # an infinite scale is refused with a message
+            relative = t - series_origins(t, observed, origin)[:, None]
+        low, high = float(relative[observed].min()), float(relative[observed].max())
+        shift, scale = _moments(np.asarray(series.y, np.float64), np.asarray(series.mask))
+        if not values:
+            shift, scale = np.zeros_like(shift), np.ones_like(scale)
+        static = np.asarray(series.static, np.float64)
+        centre, unit = low / 2 + high / 2, (high / 4 - low / 4) or 1.0  # halves first, since the sum may overflow
+        return cls(centre, unit, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin)
+
+    def reaching(self, series: Series, *, alike: bool = False) -> "Scaling":
+        """The same for a model that is trained on these series, whose channels are all `alike` or not."""
+        origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
+        return dataclasses.replace(self, reach=Reach.of(series, origins, relative=self.origin == "first", alike=alike))
+
+    def anywhere(self) -> "Scaling":
+        """The same without a word about what lies outside."""
+        return dataclasses.replace(self, reach=None)
+
+    def times(self, t: Any, origins: Any) -> Any:
+        """Scaled times, infinite where they do not fit; `origins` must broadcast against `t`."""
+        if checks.is_traced(t):
+            origins = jnp.asarray(origins, t.dtype)
+        with np.errstate(over="ignore"):
+            return (t - origins - self.t_shift) / self.t_scale
+
+    def values(self, y: Any) -> Any:
+        """Scaled values; infinite where they do not fit."""
+        if checks.is_traced(y):
+            return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+        with np.errstate(over="ignore"):
+            return (y - self._row(self.y_shift, y)) / self._row(self.y_scale, y)
+
+    def covariates(self, static: Any) -> Any:
+        """Scaled covariates `[series, k]`; infinite where they do not fit."""
+        with np.errstate(over="ignore"):
+            return (static - self.static_shift[None]) / self.static_scale[None]
+
+    def values_to_user(self, y: Any) -> Any:
+        """Values in the user's units; NumPy and float64 unless traced."""
+        y = _host(y)
+        return y * self._row(self.y_scale, y) + self._row(self.y_shift, y)
+
+    def spread_to_user(self, std: Any) -> Any:
+        """Standard deviations in the user's units."""
+        std = _host(std)
+        return std * self._row(self.y_scale, std)
+
+    def log_density_shift(self) -> np.ndarray:
+        """What to add to the log density of a scaled value to get that of the value, by channel."""
+        return -np.log(self.y_scale)
+
+    def refuse_far(self, name: Literal["t", "y", "static"], given: Any, scaled: Any, called: str | None = None) -> None:
+        """Raises where numbers lie so far from those of training that the model's arithmetic could not bear them.
+
+        Arguments:
+            name: what they are.
+            given: the numbers in the user's units.
+            scaled: the same as the model sees them.
+            called: what messages call them; `name` by default.
+        """
+        if checks.is_traced(given, scaled) or not (far := np.abs(scaled) > FARTHEST).any():
+            return
+        place = tuple(np.argwhere(far)[0])
+        low, high = self._known(name, 0 if name == "t" else int(place[-1]))
+        how, unit = "too large", "its unit"
+        if name == "t":
+            how = "too far from where its series begins" if self.origin == "first" else "too far away"
+            unit = "the unit of the times, and where they begin"
+        raise ValueError(
+            f"`{called or name}` holds {given[place]:.10g}, which is {how} for the arithmetic of a model that was trained on "
+            f"numbers from {low:.6g} to {high:.6g}. Check {unit}."
+        )
+
+    def beyond(self, y: Any) -> np.ndarray:
+        """Which values are too large for the model's arithmetic; a missing one is not."""
+        return np.zeros(1, bool) if checks.is_traced(y) else np.abs(self.values(y)) > FARTHEST
+
+    def _known(self, name: str, place: int) -> tuple[float, float]:
+        """Between which numbers the training series lay, or lie by and large where nobody knows."""
+        ends = np.zeros((2, 0)) if self.reach is None else getattr(self.reach, name).reshape(2, -1)
+        if ends.size and np.isfinite(ends[:, place]).all():
+            return ends[0, place], ends[1, place]
+        shift, scale = (float(np.atleast_1d(getattr(self, f"{name}_{part}"))[place]) for part in ("shift", "scale"))
+        return shift - 2.0 * scale, shift + 2.0 * scale
+
+    def apply(self, series: Series, origins: np.ndarray | None = None) -> Series:
+        """The series as the model sees it: relative, scaled, in JAX's default float type."""
+        checks.require(
+            (series.channels, series.static.shape[-1]) == (len(self.y_scale), len(self.static_scale)),
+            f"The scaling is for {len(self.y_scale)} channel(s) and {len(self.static_scale)} static covariate(s), the series "
+            f"have {series.channels} and {series.static.shape[-1]}. Use Scaling.fit(series), or Scaling.identity(channels, "
+            "static_dim).",
+        )
+        if origins is None:
+            origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
+        t = self.times(_host(series.t), origins[:, None])
+        static = self.covariates(_host(series.static))
+        y, mask = _cast(self.values(_host(series.y))), series.mask
+        if checks.is_traced(y, mask):
+            y = jnp.where(mask, y, 0.0)
+        else:
+            mask = np.asarray(mask)
+            y = np.where(mask, y, np.zeros((), y.dtype))
+        return Series(_cast(t), y, mask, _cast(static))
+
+    def apply_to_new(self, series: Series, origins: np.ndarray | None = None) -> Series:
+        """The same for series that the model was not trained on: raises where a number is too large for its arithmetic."""
+        scaled = self.apply(series, origins)
+        for name in ("t", "y", "static"):
+            self.refuse_far(name, getattr(series, name), getattr(scaled, name))
+        return scaled
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and lists; floats survive a round trip bit by bit."""
+        fields = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in vars(self).items()}
+        return {**fields, "reach": None if self.reach is None else self.reach.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any], channels: int, static_dim: int) -> "Scaling":
+        """The inverse of `to_json`, for so many channels and covariates; a `ValueError` names the field that is wrong."""
+        checks.require(isinstance(fields, dict), f"`scaling` is a {type(fields).__name__}; expected fields by name.")
+        sizes = {"y_shift": channels, "y_scale": channels, "static_shift": static_dim, "static_scale": static_dim}
+        reach = fields.get("reach")
+        parts: dict[str, Any] = {k: read_array(fields.get(k), (size,), f"scaling.{k}") for k, size in sizes.items()}
+        parts["reach"] = None if reach is None else Reach.from_json(reach, channels, static_dim)
+        return read_dataclass(cls, {k: v for k, v in fields.items() if k not in parts}, "scaling", **parts)
+
+    @staticmethod
+    def _row(numbers: np.ndarray, like: Any) -> Any:
+        row = numbers.reshape((1,) * (like.ndim - 1) + numbers.shape)
+        return jnp.asarray(row, like.dtype) if checks.is_traced(like) else row
+
+
+def series_origins(t: np.ndarray, observed: np.ndarray, origin: Origin) -> np.ndarray:
+    """The time from which each series counts, `[series]`: 0, or its first observation (NaN before there is one)."""
+    if origin == "absolute":
+        return np.zeros(t.shape[0])
+    first = np.where(observed, t, np.inf).min(-1, initial=np.inf)
+    return np.where(np.isfinite(first), first, np.nan)
+
+
+def _moments(x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    axes = tuple(range(x.ndim - 1))
+    count = np.maximum(mask.sum(axes), 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite scale is refused with a message
+        mean = np.where(mask, x, 0.0).sum(axes) / count
+        centred = np.where(mask, x - mean.reshape((1,) * (x.ndim - 1) + mean.shape), 0.0)
+        std = np.sqrt((centred**2).sum(axes) / count)
+    # A constant channel has nothing to scale; rounding must not be blown up to unit variance.
+    return mean, np.where(std > 1e-12 * np.maximum(np.abs(mean), 1e-300), std, 1.0)
+
+
+def _host(x: Any) -> Any:
+    return x if checks.is_traced(x) else np.asarray(x, np.float64)
+
+
+def _cast(x: Any) -> Any:
+    # NumPy stays NumPy: a compiled function takes it in faster than a detour over `jnp.asarray`.
+    dtype = jnp.result_type(float)
+    with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever asked
+        return x.astype(dtype) if checks.is_traced(x) else np.asarray(x, dtype)

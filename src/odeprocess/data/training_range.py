@@ -1,0 +1,129 @@
+"""How far the training series reached: so that whoever goes beyond is told."""
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+
+from odeprocess.common import checks
+from odeprocess.common.checks import depth_of_user
+from odeprocess.common.dataclass_json import read_array, read_dataclass
+
+from .series import Series
+
+SLACK = 0.05  # of the training times' range: what lies beyond it by less is rounding, or the margin of a plot
+SPARE = 0.5  # of the training values' range: fresh series go a little beyond those that were seen
+ROUNDING = 1e-6  # of a number that never varied in training: it need not be the same to the last digit
+
+
+class ExtrapolationWarning(UserWarning):
+    """An observation or a query lies outside what the model was trained on."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reach:
+    """Between which numbers all training series lay, in the user's units: the least and the greatest, `[2, …]` each.
+
+    NaN for a channel that was never observed: nothing is outside of what nobody knows.
+
+    Attributes:
+        t: times, counted from where each series' time begins.
+        y: values, by channel.
+        static: covariates.
+        relative: whether each series has a beginning of its own to count from, or all share one clock.
+    """
+
+    t: np.ndarray
+    y: np.ndarray
+    static: np.ndarray
+    relative: bool = False
+
+    @classmethod
+    def of(cls, series: Series, origins: np.ndarray, *, relative: bool, alike: bool = False) -> "Reach":
+        """That of some series, whose times begin at `origins`; if channels are all `alike`, like pixels, they share one range."""
+        t = np.asarray(series.t, np.float64) - origins[:, None]
+        y, static = np.asarray(series.y, np.float64), np.asarray(series.static, np.float64)
+        values = _ends(y, np.asarray(series.mask))
+        if alike:
+            values = np.stack([np.full_like(values[0], np.nanmin(values)), np.full_like(values[1], np.nanmax(values))])
+        return cls(_ends(t[np.asarray(series.observed)]), values, _ends(static), relative)
+
+    def beyond_times(self, t: np.ndarray) -> np.ndarray:
+        """Which times, counted from where their series begin, lie outside."""
+        return _beyond(t, self.t, SLACK)
+
+    def beyond_values(self, y: np.ndarray) -> np.ndarray:
+        """Which values `[…, channels]` lie far outside; a missing one does not."""
+        return _beyond(y, self.y, SPARE)
+
+    def times_note(self, t: np.ndarray) -> str | None:
+        """What to tell whoever asks about these times, or observed something at them."""
+        outside = t[self.beyond_times(t)]
+        if not outside.size:
+            return None
+        return (
+            f"Times from {outside.min():.10g} to {outside.max():.10g} lie outside those of the training series, "
+            f"{self.t[0]:.10g} to {self.t[1]:.10g}{' (counted from where a series begins)' if self.relative else ''}. What the "
+            "model says there is extrapolated: the further away, the less its intervals can be relied on. Train on series that "
+            "go as far."
+        )
+
+    def values_note(self, y: np.ndarray) -> str | None:
+        """What to tell whoever observed these values `[…, channels]`."""
+        return self._note(y, self.beyond_values(y), self.y, "Observed values", "channel")
+
+    def static_note(self, static: np.ndarray) -> str | None:
+        """What to tell whoever has series with these covariates `[series, k]`."""
+        return self._note(static, _beyond(static, self.static, SPARE), self.static, "Static covariates", "covariate")
+
+    @staticmethod
+    def _note(x: np.ndarray, outside: np.ndarray, ends: np.ndarray, what: str, each: str) -> str | None:
+        if not outside.any():
+            return None
+        place = tuple(np.argwhere(outside)[0])
+        low, high = ends[:, place[-1]]
+        return (
+            f"{what} lie far outside those of the training series ({outside.sum()} of {outside.size}): {each} {place[-1]} is "
+            f"{x[place]:.6g}, and was between {low:.6g} and {high:.6g}. The model has not learned what such series do. Check "
+            "their units, or train on series like them."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, with `None` for NaN, which JSON does not have."""
+
+        def plain(x: np.ndarray) -> list[Any]:
+            known = x.astype(object)
+            known[np.isnan(x)] = None
+            return known.tolist()
+
+        return {"t": plain(self.t), "y": plain(self.y), "static": plain(self.static), "relative": self.relative}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any], channels: int, static_dim: int) -> "Reach":
+        """The inverse of `to_json`; a `ValueError` names the field that is wrong."""
+        checks.require(isinstance(fields, dict), f"`scaling.reach` is a {type(fields).__name__}; expected fields by name.")
+        shapes = {"t": (2,), "y": (2, channels), "static": (2, static_dim)}
+        arrays = {k: read_array(fields.get(k), shape, f"scaling.reach.{k}", holes=True) for k, shape in shapes.items()}
+        return read_dataclass(cls, {k: v for k, v in fields.items() if k not in arrays}, "scaling.reach", **arrays)
+
+
+def warn(*notes: str | None) -> None:
+    """Passes notes on as warnings that point at a line of the user's."""
+    for note in notes:
+        if note is not None:
+            warnings.warn(note, ExtrapolationWarning, stacklevel=depth_of_user())
+
+
+def _ends(x: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    mask = np.ones(x.shape, bool) if mask is None else mask
+    axes = tuple(range(x.ndim - 1)) if x.ndim > 1 else 0
+    low = np.where(mask, x, np.inf).min(axes, initial=np.inf)
+    high = np.where(mask, x, -np.inf).max(axes, initial=-np.inf)
+    return np.where(low <= high, np.stack([low, high]), np.nan)
+
+
+def _beyond(x: np.ndarray, ends: np.ndarray, margin: float) -> np.ndarray:
+    low, high = ends
+    room = np.where(high > low, margin * (high - low), ROUNDING * np.abs(low))
+    return (x < low - room) | (x > high + room)

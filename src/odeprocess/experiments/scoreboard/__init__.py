@@ -1,0 +1,1 @@
+"""The scoreboard of accuracy: every model on every task, given more and more of each series."""

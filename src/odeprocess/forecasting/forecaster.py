@@ -1,0 +1,263 @@
+"""`Forecaster`: from a long table to a trained model, and from the rows of new series to predictions with intervals."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from odeprocess.common import checks
+from odeprocess.common.dataclass_json import read_fields
+from odeprocess.common.progress import progress_bar
+from odeprocess.common.storage import replacing
+from odeprocess.posterior.model import Model
+from odeprocess.posterior.model_folder import damaged
+from odeprocess.posterior.posterior import Of, Posterior
+
+from . import evaluate
+from .choices import choose
+from .column_roles import resolve
+from .estimator import AbstractEstimator
+from .predict import Asked, Asker, asked_times
+from .prediction_tables import draws as drawn, observations, predictions
+from .read_table import native, read
+from .rows import Long
+from .table_layout import FORECASTER, Layout
+from .train_model import train
+
+QUANTILES = (0.05, 0.5, 0.95)
+OPTIONS = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out", "patience")  # for `choose`
+FIELDS = {"params": dict[str, Any], "layout": dict[str, Any], "choices": dict[str, Any], "notes": list[str]}  # in a folder
+
+
+class Forecaster(AbstractEstimator):
+    """Learns from a long table of many series; predicts any series at any time, with intervals.
+
+    A row is one time of one series: a column says which series, one says when, the others hold what was measured, empty
+    where it was not. Tables are data frames (pandas, polars, pyarrow) or names of CSV and Parquet files; results are of the
+    kind that came in (pandas, for files). Everything is chosen from the data; every option left at `None` can be said instead.
+
+    Arguments:
+        transform: `"identity"`, `"log"` or `"log1p"`, for all values or a dictionary by column. By default positive values
+            get a logarithm, so that intervals stay above zero.
+        sizes: changes to the process, such as `{"l_dim": 4, "z_dim": 8}`; see `Spec`.
+        epochs, polish: passes over the series in the two halves of training; the second learns from exact posteriors.
+        batch_size, learning_rate: series in a step; the rate at its highest.
+        context: least and most rows that are given in training.
+        held_out: series that are kept from training to check intervals on; with 0 they are not checked.
+        patience: epochs without a gain on the held-out series after which the first half ends, at the best of them.
+        ties: whether two rows of a series may have the same time: `"refuse"` or `"keep"`.
+        min_points: rows with a value that a training series must have.
+        draws: that describe a posterior.
+        refine: whether predictions are worked out on the observations, in tens of milliseconds a series, or guessed.
+        separator: between the cells of a CSV file.
+        seed: of everything random.
+        verbose: whether choices are printed and progress is shown; by default progress is, on a terminal.
+
+    Attributes:
+        model_: the trained `Model`, in units of its own: transformed values, times from each series' origin.
+        layout_: which column is what, and how it is read.
+        choices_: how the model was trained, plain data.
+        notes_: what was chosen and why, in sentences.
+
+    Example: see the README.
+    """
+
+    model_: Model
+    layout_: Layout
+    choices_: dict[str, Any]
+    notes_: list[str]
+
+    def __init__(
+        self,
+        *,
+        transform: Any = None,
+        sizes: dict[str, int] | None = None,
+        epochs: int | None = None,
+        polish: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        context: tuple[int, int] | None = None,
+        held_out: int | None = None,
+        patience: int | None = None,
+        ties: str = "refuse",
+        min_points: int = 2,
+        draws: int = 64,
+        refine: bool = True,
+        separator: str = ",",
+        seed: int = 0,
+        verbose: bool | None = None,
+    ):
+        self.transform, self.sizes = transform, sizes
+        self.epochs, self.polish, self.batch_size, self.learning_rate = epochs, polish, batch_size, learning_rate
+        self.context, self.held_out, self.patience, self.ties, self.min_points = context, held_out, patience, ties, min_points
+        self.draws, self.refine, self.separator, self.seed, self.verbose = draws, refine, separator, seed, verbose
+
+    def fit(
+        self,
+        table: Any,
+        series: str | None = None,
+        time: str | None = None,
+        values: str | Sequence[str] | None = None,
+        *,
+        static: str | Sequence[str] | None = None,
+        categories: Sequence[str] = (),
+        origin: str = "first",
+        progress: Any = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+    ) -> "Forecaster":
+        """Trains on a table; columns that are not named are guessed where that is obvious.
+
+        Arguments:
+            table: a data frame, or the name of a CSV or Parquet file.
+            series: the column that says which series a row belongs to.
+            time: the column of times, numbers or dates.
+            values: the columns of measurements.
+            static: columns that do not change within a series: numbers, or text for categories.
+            categories: those of them that are categories although they are numbers.
+            origin: where a series' time begins: at its `"first"` row; nowhere, `"absolute"`; or in a column.
+            progress: as in `odeprocess.fit`.
+            checkpoint: as in `odeprocess.fit`.
+            resume: as in `odeprocess.fit`.
+        """
+        checks.whole("draws", self.draws, 1, checks.MOST_DRAWS)
+        checks.positive("min_points", self.min_points, integer=True)
+        came = read(table, separator=self.separator)
+        columns, notes = resolve(came, series, time, values, static, origin)
+        layout, long, said = Layout.learn(
+            came, columns, transform=self.transform, categories=categories, ties=self.ties, min_points=self.min_points
+        )
+        options = {name: getattr(self, name) for name in OPTIONS}
+        choices, chosen = choose(long.series(np.arange(len(long))), **options)
+        notes = [*notes, *said, *chosen]
+        if self.verbose:
+            print("\n".join(notes))
+        show = self.verbose if progress is None else progress
+        self.model_ = train(long, choices, seed=self.seed, draws=self.draws, progress=show, checkpoint=checkpoint, resume=resume)
+        self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
+        return self
+
+    def predict(
+        self, table: Any, times: Any = None, *, quantiles: Sequence[float] = QUANTILES, refine: bool | None = None
+    ) -> Any:
+        """What new measurements would show, for every series of a table, given its rows.
+
+        Arguments:
+            table: rows of new series, with the columns of training; a series without any value needs one row still.
+            times: when. Numbers count from each series' origin (in the model's unit of time, for dates; see `notes_`);
+                another table with the columns of series and time says it for each series; dates are for
+                `origin="absolute"`. By default an even grid over the times of training.
+            quantiles: which, each a column.
+            refine: overrides the option.
+
+        Returns:
+            A long table: series, time, `variable`, `mean`, `std` and quantiles such as `q0.05`, measurement noise included.
+        """
+        array = np.atleast_1d(np.asarray(checks.as_array("quantiles", quantiles), np.float64))
+        levels = list(dict.fromkeys(array.ravel().tolist()))
+        checks.require(
+            array.ndim == 1 and all(0 < q < 1 for q in levels),
+            f"`quantiles` is {checks.shown(quantiles)}; expected numbers between 0 and 1 (both excluded).",
+        )
+        long = self._read(table)
+        asked = self._times(times, long)
+        with progress_bar(len(long), "predicting", show=self.verbose) as step:
+            found = predictions(self._asker(refine), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)])
+        return native(found, long.table.kind)
+
+    def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", refine: bool | None = None) -> Any:
+        """Draws: new measurements, or the trajectories beneath (`of="function"`); as `predict`, with `draw` and `value`."""
+        checks.whole("n", n, 1, checks.MOST_DRAWS)
+        long = self._read(table)
+        asker = dataclasses.replace(self._asker(refine), draws=n)
+        return native(drawn(asker, self.layout_, long, self._times(times, long), n, of), long.table.kind)
+
+    def evaluate(
+        self, table: Any, context: int, split: str | None = None, *, by: str = "variable", refine: bool | None = None
+    ) -> Any:
+        """Scores on series that were not trained on: some rows of each are given, the others are predicted.
+
+        Arguments:
+            table: whole series.
+            context: how many rows of each are given; series that have no more are left out.
+            split: `"interpolation"`, given rows anywhere; `"forecast"`, the first ones; both by default.
+            by: a row for each `"variable"`, or for each `"series"`.
+            refine: overrides the option.
+
+        Returns:
+            A table: mean squared error of the mean, absolute error of the median, negative log density and CRPS, each a
+            value, the share of values inside the 90 % interval (noise included), and how many values were scored.
+        """
+        checks.choice("by", by, ("variable", "series"))
+        long, layout = self._read(table), self.layout_
+        splits = evaluate.SPLITS if split is None else (split,)
+        found = {s: evaluate.scores(self._asker(refine), layout, long, context, s, self.seed) for s in splits}
+        result = evaluate.summary(layout, found) if by == "variable" else evaluate.by_series(layout, long, found)
+        return native(result, long.table.kind)
+
+    def posterior(self, table: Any, *, refine: bool | None = None) -> dict[Any, Posterior]:
+        """The posterior of each series by its name.
+
+        They speak the model's units: times count from each series' origin, values are transformed (see `layout_`).
+        """
+        asker, long = self._asker(refine), self._read(table)
+        return {long.name(i): asker.posterior(long, np.array([i]), [long.observed[i]])[0] for i in long.appearance}
+
+    def plot(self, table: Any, times: Any = None, *, series: Sequence[Any] | None = None, path: str | Path | None = None) -> Any:
+        """Draws mean, 90 % interval and rows of some `series`, by default the first six; `table` and `times` as in `predict`.
+
+        Returns the Matplotlib figure; `path` is where it is written, if anywhere.
+        """
+        from odeprocess.posterior.plots import plot_table
+
+        long = self._read(table)
+        part = long.part(long.appearance[:6] if series is None else long.find(series))
+        asked = self._times(times, part, points=200)
+        found = predictions(self._asker(None), self.layout_, part, asked, list(QUANTILES), lambda n: None)
+        columns = self.layout_.columns
+        figure = plot_table(found, observations(self.layout_, part), columns.series, columns.time, columns.values)
+        if path is not None:
+            with replacing(Path(path)) as temporary:
+                figure.savefig(temporary, dpi=150, format=Path(path).suffix[1:] or "png")
+        return figure
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _read(self, table: Any) -> Long:
+        self._check_fitted()
+        return self.layout_.read(read(table, separator=self.separator))
+
+    def _times(self, times: Any, long: Long, points: int = 50) -> Asked:
+        asked = long.grid(*self.layout_.horizon, points) if times is None else times
+        return asked_times(asked, long, self.layout_, self.separator)
+
+    def _asker(self, refine: bool | None) -> Asker:
+        self._check_fitted()
+        return Asker(self.model_, self.draws, self.refine if refine is None else refine, self.seed)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the forecaster to a folder: a model folder, whose `model.json` holds the rest; see `Model.save`."""
+        self._check_fitted()
+        learned = {"layout": self.layout_.to_json(), "choices": self.choices_, "notes": self.notes_}
+        card = {"params": self.get_params(), **learned}
+        dataclasses.replace(self.model_, info={**self.model_.info, FORECASTER: card}).save(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Forecaster":
+        """Reads what `save` wrote; its predictions are the same bit by bit."""
+        model = Model.load(folder)
+        if FORECASTER not in model.info:
+            raise ValueError(f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load.")
+        with damaged(folder):
+            card = read_fields(FIELDS, model.info[FORECASTER], f"info.{FORECASTER}", needed=tuple(FIELDS))
+            hints = {name: hint for name, hint in get_type_hints(cls.__init__).items() if name != "return"}
+            forecaster = cls(**read_fields(hints, card["params"], f"info.{FORECASTER}.params"))
+            checks.whole("draws", forecaster.draws, 1, checks.MOST_DRAWS)
+            layout = Layout.kept_with(model)
+        assert layout is not None  # there is a forecaster
+        forecaster.model_ = dataclasses.replace(model, info={k: v for k, v in model.info.items() if k != FORECASTER})
+        forecaster.layout_, forecaster.choices_, forecaster.notes_ = layout, card["choices"], card["notes"]
+        return forecaster

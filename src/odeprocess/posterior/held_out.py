@@ -1,0 +1,175 @@
+"""What held-out series teach about a model's certainty: they are asked about, given more and more of them."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from odeprocess.common import checks
+from odeprocess.data.scaling import series_origins
+from odeprocess.data.series import Series, bucket, filled_up, pack
+from odeprocess.inference.noise_scale import Misfit
+
+from . import latent_posterior
+from .calibration import COUNTS, Calibration, Misses, Places, fitted_misfit
+from .posterior import Posterior
+
+LEAST_HALF = 0.05  # of an interval, on either side of the mean
+LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter for a solution that was not found
+AGAIN, MOST_ASKED = 4, 240  # times that a series is asked about anew, given other points of it; and series in all
+WITH_SEEN = 120  # series that are asked about, if they may be filled up with such that were trained on
+TIMES = 32  # of a series that are asked about at once: neighbours tell the same
+MANY = 20  # observations from which a series is asked about once: given others of them it would tell the same
+MODE_STEPS = 8  # double steps of the solver, in search of one
+
+
+def misses_on(model: Any, series: Series, seen: Series | None, *, refined: bool, key: Any, draws: int) -> Misses:
+    """How far off a model's refined posteriors, or the encoder's own, are on held-out series, and on some that it has seen."""
+    ask, number = Questions(model, key, draws, refined), len(series)
+    misfit = ask.misfit(series) if refined else None
+    more = 0 if seen is None else min(len(seen), max(0, WITH_SEEN - number))
+    if seen is not None and more:
+        series = _together(series, seen[np.linspace(0, len(seen) - 1, more).astype(int)])
+    shape, series = series.t.shape, _padded(series)
+    t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
+    horizon = float((t[observed].max() - t[observed].min()) or 1.0)
+    bare = Calibration.none(horizon, misfit)
+    ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"refined": bare}))
+    rng, questions = np.random.default_rng(0), []
+    # Before any observation a belief that is refined is what all training series showed: fewer series cannot correct that.
+    all_ = seen is not None and more == len(seen)
+    tried = COUNTS[1:] if refined and model.process.mixture is not None and not all_ else COUNTS
+    for count in tried[observed.sum(-1).max() > tried]:
+        repeats = 1 if more or count >= MANY else max(1, min(MOST_ASKED // shape[0], AGAIN))
+        questions += [(_ordered(t, order), count, 1) for order in rng.random((repeats, *shape))]
+        questions += [(t, count, repeats)]  # either kind weighs the same
+    checks.require(bool(questions), "The series have a single observation each: nothing is left to calibrate on.")
+    answers = at_once(lambda asked: ask.misses(series, *asked[:2]), questions)
+    evidence = [(count, *found) for (_, count, times), found in zip(questions, answers, strict=True) for _ in range(times)]
+    counts = np.concatenate([np.full(len(misses), count) for count, *_, misses, _ in evidence])
+    _, *places, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
+    return Misses(counts, Places(*places), misses, who, horizon, misfit).levelled(number)
+
+
+def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
+    """How far off a model's likeliest curves are, given half of a series, anywhere and from the beginning.
+
+    A logarithm of the typical error, in scaled units, for each of both questions and each series with two observations or
+    more: so one series that a sharp model gets wrong does not decide about it.
+    """
+    shape, series = series.t.shape, _padded(series)
+    ask, (t, y), observed = Questions(model, key, 1, refined=True), _values(series), np.asarray(series.observed)
+    checks.require(bool((observed.sum(-1) > 1).any()), "The held-out series have one observation each: nothing is left to ask.")
+
+    def errors(order):
+        posterior, given = ask.after(series, order, observed.sum(-1) // 2)
+        posterior, _ = ask.likeliest(posterior, t.shape[1])
+        off = (np.asarray(posterior.mean(t), np.float64) - y) / np.asarray(model.scaling.y_scale)
+        chosen = (~given & observed)[..., None] & np.isfinite(y)
+        squares = np.where(chosen, np.nan_to_num(off, nan=WORST) ** 2, 0.0).sum((1, 2))
+        some = chosen.any((1, 2)) & given.any(1)
+        return 0.5 * np.log(squares[some] / chosen[some].sum((1, 2)) + LEAST_ERROR**2)
+
+    return np.concatenate(at_once(errors, [_ordered(t, np.random.default_rng(0).random(shape)), t]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Questions:
+    """How a `Model` is asked about series whose end is known."""
+
+    model: Any
+    key: Any
+    draws: int
+    refined: bool
+
+    def posterior(self, series: Series, t: np.ndarray, y: np.ndarray) -> Posterior:
+        """The model's answer to observations of some series, which keep their own clock."""
+        origin = None
+        if self.model.scaling.origin == "first":
+            origin = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), "first")
+            origin = np.where(np.isfinite(origin), origin, 0.0)  # of series that only pad
+        return self.model.condition(t, y, key=self.key, static=series.static, origin=origin, draws=self.draws)
+
+    def misfit(self, series: Series) -> Misfit:
+        """How well whole series can be fitted."""
+        count, series = len(series), _padded(series)
+        _, costs = self.likeliest(self.posterior(series, *_values(series)), series.t.shape[1])
+        return fitted_misfit(np.asarray(costs, np.float64)[:count], np.asarray(series.mask).sum((1, 2))[:count])
+
+    def likeliest(self, found: Posterior, least: int) -> tuple[Posterior, Any]:
+        """A posterior that is its highest peak alone, and how badly that fits."""
+        belief = latent_posterior.amortised(found.process, found.record, found.summary)
+        mode, costs = latent_posterior.modes(found.process, found.record, belief, found.keys, MODE_STEPS, least)
+        return dataclasses.replace(found, belief=mode, draws=1, steps=MODE_STEPS, _last={}), costs
+
+    def after(self, series: Series, order: np.ndarray, count: Any, width: int = 0) -> tuple[Posterior, np.ndarray]:
+        """The encoder's answer to the first `count` points by `order` (one number, or one for each series), and which those are.
+
+        The record is as wide as `count`, or as `width`, with nothing in the rest: so that several share one compilation.
+        """
+        (t, y), observed = _values(series), np.asarray(series.observed)
+        rank = np.argsort(np.argsort(np.where(observed, order, np.inf), 1), 1)
+        given = (rank < np.broadcast_to(count, len(t))[:, None]) & observed
+        index = np.argsort(~given, 1, kind="stable")[:, : max(np.max(count), width)]
+        seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
+        return self.posterior(series, np.take_along_axis(t, index, 1), seen), given
+
+    def misses(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+        """Given the first `count` points by `order`: gap, side, span, miss and series of every other value, flat."""
+        (t, y), observed = _values(series), np.asarray(series.observed)
+        posterior, given = self.after(series, order, count, t.shape[1])
+        posterior = posterior.refine() if self.refined else posterior
+        longest = int(np.flatnonzero(observed.any(0)).max()) + 1
+        some = np.unique(np.linspace(0, longest - 1, min(TIMES, longest)).astype(int))
+        places = [x[:, some] for x in Places.of(t, t, given)]
+        t, y, chosen = t[:, some], y[:, some], (~given & observed)[:, some]
+        (low, high), mean = posterior.interval(t), posterior.mean(t)
+        # Spread is corrected around the mean, which in a skewed belief is not in the middle of the interval.
+        half = np.maximum(np.where(y < mean, mean - low, high - mean), LEAST_HALF * (high - low))
+        miss = np.abs(y - mean) / half
+        places = [np.broadcast_to(x[..., None], y.shape) for x in places]
+        chosen = chosen[..., None] & np.isfinite(miss)
+        who = np.broadcast_to(np.arange(len(t))[:, None, None], y.shape)
+        return tuple(x[chosen] for x in (*places, miss, who))
+
+
+def at_once(answer: Callable[[Any], Any], questions: Sequence[Any]) -> list[Any]:
+    """The answers to questions that take long, several at a time: one alone keeps one core of a processor busy.
+
+    The first is answered alone, since it may compile what the others need.
+    """
+    double = jax.config.read("jax_enable_x64")  # threads do not know in what context they were started
+
+    def one(question):
+        with jax.enable_x64(double):
+            return answer(question)
+
+    with ThreadPoolExecutor(os.cpu_count() if jax.default_backend() == "cpu" else 1) as pool:
+        return [pool.submit(one, each).result() for each in questions[:1]] + list(pool.map(one, questions[1:]))
+
+
+def _together(first: Series, second: Series) -> Series:
+    """Two batches as one."""
+    length = max(first.t.shape[1], second.t.shape[1])
+    parts = [pack(*_values(each), np.asarray(each.static), length) for each in (first, second)]
+    return jax.tree.map(lambda a, b: np.concatenate([a, b]), *parts)
+
+
+def _padded(series: Series) -> Series:
+    """The same questions in one of few sizes, so that those to other series share compiled programs."""
+    return filled_up(series, bucket(len(series), powers=16), bucket(series.t.shape[1], 8))
+
+
+def _ordered(t: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """An order of points, as many as there are `t`."""
+    more = [(0, whole - part) for whole, part in zip(t.shape, order.shape, strict=True)]
+    return np.pad(order, more, constant_values=np.inf)
+
+
+def _values(series: Series) -> tuple[np.ndarray, np.ndarray]:
+    """Times and values, NaN where missing."""
+    return np.asarray(series.t, np.float64), np.where(series.mask, np.asarray(series.y, np.float64), np.nan)

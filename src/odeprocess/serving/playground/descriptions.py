@@ -1,0 +1,23 @@
+"""What a page says in words: for those who cannot see the plot, and for everybody else."""
+
+from html import escape
+
+import numpy as np
+
+from .predictions import Outlook
+from .session import Session
+from .theme import number
+
+
+def band_widths(session: Session, found: Outlook) -> str:
+    """How much is known: the number of observations, and how wide the band is, as HTML."""
+    count, exhibit = len(session.observations), session.exhibit
+    seen = f"{count} observation{'' if count == 1 else 's'}" if count else "No observations yet"
+    inside = (found.t >= exhibit.span[0]) & (found.t <= exhibit.span[1])
+    parts = []
+    for k, name in enumerate(exhibit.values):
+        width, t = found.width[inside, k], found.t[inside]
+        where = f"widest at {number(t[np.argmax(width)])} ({number(width.max())})"
+        of = f" of {escape(name)}" if exhibit.channels > 1 else ""
+        parts.append(f"the {100 * session.settings.level:g} % band{of} is <b>{number(width.mean())}</b> wide on average, {where}")
+    return f"<b>{seen}</b>: {'; '.join(parts)}."

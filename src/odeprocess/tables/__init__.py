@@ -1,1 +1,0 @@
-"""Long tables in and out: reading, checking, shaping, choosing and answering for `odeprocess.Forecaster`."""

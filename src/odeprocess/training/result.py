@@ -1,0 +1,85 @@
+"""The outcome of training: a model a seed, and what happened."""
+
+import dataclasses
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from odeprocess.data.scaling import Scaling
+from odeprocess.posterior.model import Model
+from odeprocess.process import Spec
+
+from .training_state import Course, History
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fit:
+    """The outcome of `fit`.
+
+    Attributes:
+        models: one model a seed; `None` for a seed that broke down.
+        history: losses and scores by epoch and seed.
+        best: which seed scored best on validation (without it: had the lowest training loss over the last tenth).
+        skipped: steps that were skipped because they were not finite, by seed.
+        compile_seconds: the time until the end of the first epoch, less that of an ordinary (median) epoch.
+        train_seconds: the time of all epochs, that apart.
+    """
+
+    models: tuple[Model | None, ...]
+    history: History
+    best: int
+    skipped: np.ndarray
+    compile_seconds: float
+    train_seconds: float
+
+    def __repr__(self) -> str:
+        return f"Fit({self.models[self.best]!r}, best of {len(self.models)} seed(s), {len(self.history.seconds)} epochs)"
+
+    @property
+    def model(self) -> Model:
+        """The model of the best seed."""
+        found = self.models[self.best]
+        assert found is not None
+        return found
+
+
+def outcome(course: Course, spec: Spec, scaling: Scaling, seeds: np.ndarray, *, max_bad_steps: int, validated: bool) -> Fit:
+    """What a finished course of training gives."""
+    history, broken, states, polished = course.history(), course.broken(max_bad_steps), course.states, course.polished
+    kept, last, skipped = states.best, states.process, states.skipped
+    if polished is not None:
+        kept, last, skipped = polished.process, polished.process, skipped + polished.skipped
+    kept, last, skipped = jax.device_get((kept, last, skipped))
+    best_score, best_epoch = jax.device_get((states.best_score, states.best_epoch))
+    keep_best = validated & np.isfinite(best_score)
+    models = []
+    for i, seed in enumerate(seeds):
+        process = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), kept if keep_best[i] else last)
+        info = {
+            "seed": int(seed),
+            "epochs": course.epochs,
+            "epoch": int(best_epoch[i]) if keep_best[i] else course.epochs,
+            "polished": course.polish_epochs,
+            "skipped_steps": int(skipped[i]),
+        }
+        models.append(None if broken[i] else Model(process, spec, scaling, info))
+    if broken.any():
+        warnings.warn(
+            f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
+            stacklevel=3,
+        )
+    late = max(1, course.epochs // 10)  # one epoch's loss is noise
+    quality = np.where(keep_best, best_score, history.loss[-late:].mean(0))
+    quality = np.where(broken | np.isnan(quality), np.inf, quality)
+    seconds = history.seconds
+    ordinary = float(np.median(seconds[1:])) if len(seconds) > 1 else 0.0
+    return Fit(
+        tuple(models),
+        history,
+        int(np.argmin(quality)),
+        np.asarray(skipped),
+        compile_seconds=float(seconds[0]) - ordinary,
+        train_seconds=ordinary + float(seconds[1:].sum()),
+    )

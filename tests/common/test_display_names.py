@@ -1,0 +1,182 @@
+"""Names that somebody chose: of folders, titles, columns, categories. Whatever they are, they are shown, and never run."""
+
+import ast
+import dataclasses
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, strategies as st
+from matplotlib.text import Text
+
+from odeprocess.common.display_names import distinct, file_name, one_line, readable
+from odeprocess.posterior.plots import plot_table
+from odeprocess.serving.playground import Exhibit, Outlook, draw, gather
+from odeprocess.serving.playground.served_model import GAUSSIAN, NOTES
+from odeprocess.serving.playground.session import Session
+from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder, table_folder
+
+NAMES = st.sampled_from(ATTACKS) | st.text(max_size=30) | st.lists(st.sampled_from(ATTACKS), min_size=2, max_size=3).map("".join)
+RANGES = [(-1.5, 1.5), (0.0, 2.0)]
+
+
+@pytest.fixture(scope="module")
+def exhibits(sines_model, tmp_path_factory) -> dict[str, Exhibit]:
+    root = tmp_path_factory.mktemp("models")
+    return gather([sines_folder(sines_model, root), prey_folder(root), table_folder(root)])
+
+
+def renamed(exhibit: Exhibit, name: str, **notes) -> Exhibit:
+    """The exhibit as it were had somebody chosen these names."""
+    model = dataclasses.replace(exhibit.model, info={**exhibit.model.info, NOTES: notes})
+    return dataclasses.replace(Exhibit.of(name, model), folder=Path("/models") / f"m{name.replace('/', '').replace(chr(0), '')}")
+
+
+def written(name: str) -> str:
+    """The name as a file of JSON can hold it: without halves of characters."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def session_of(exhibit: Exhibit, beside: dict[str, Exhibit]) -> Session:
+    """A session with one observation that shows everything there is."""
+    session = Session({"shown": dataclasses.replace(exhibit, beside=beside)})
+    session.settings.beside = (*beside, GAUSSIAN)
+    session.put(-1, 1.0, [0.5] * exhibit.channels)
+    return session
+
+
+def without_strings(code: str) -> str:
+    """All that a program does, but for the texts that it handles."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = ""
+    return ast.dump(tree)
+
+
+def comments(code: str) -> list[str]:
+    return [x.string for x in tokenize.generate_tokens(io.StringIO(code).readline) if x.type == tokenize.COMMENT]
+
+
+@pytest.mark.parametrize("title", ["Sines", "Predators and prey", "table"])
+@given(st.lists(NAMES, min_size=6, max_size=6), st.booleans())
+def test_whatever_the_names_the_program_differs_in_strings_alone(request, title, names, measured):
+    plain = request.getfixturevalue("exhibits")[title]
+
+    def shown(names: list[str]) -> Session:
+        folder, other, title, time, *values = names
+        said = {"title": written(title), "time": written(time), "values": list(map(written, values[: plain.channels]))}
+        exhibit = renamed(plain, folder, **said)
+        session = session_of(exhibit, {f"{title} 1": renamed(plain, other), f"{title} 2": exhibit})
+        session.settings.of = "observations" if measured else "function"
+        return session
+
+    session = shown(names)
+    found, usual = (each.program(RANGES[: plain.channels]) for each in (session, shown(list("abcdef"))))
+    assert found.isascii()
+    assert without_strings(found) == without_strings(usual)
+    assert comments(found) == comments(usual)
+    strings = {node.value for node in ast.walk(ast.parse(found)) if isinstance(node, ast.Constant)}
+    exhibits = (session.exhibit, *session.exhibit.beside.values())
+    assert {str(each.folder.resolve()) for each in exhibits} <= strings
+    assert {*session.columns(), session.exhibit.time, *session.exhibit.values} <= strings
+
+
+@given(NAMES, st.sampled_from([".png", ".py"]))
+def test_a_file_is_named_by_harmless_letters(name, ending):
+    found = file_name(name, ending)
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,90}", found) and found.endswith(ending)
+    assert "/" not in found and Path(found).name == found
+    assert file_name("my-model_2.1", ".png") == "my-model_2.1.png"
+
+
+@given(st.lists(NAMES, max_size=6))
+def test_readable_names_are_one_line_each_and_all_different(names):
+    for name in names:
+        assert len(readable(name)) <= 80 and "\n" not in readable(name)
+        readable(name).encode()
+        assert one_line(name).isprintable()
+    assert list(distinct(dict.fromkeys(names)).values()) == list(dict.fromkeys(names))
+    assert readable("Größe, m²") == one_line("Größe, m²") == "Größe, m²"
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+@given(st.lists(NAMES, min_size=4, max_size=4, unique=True))
+def test_no_name_breaks_a_picture(names):
+    t, x = np.linspace(0.0, 1.0, 3), np.zeros((3, 2))
+    said = Outlook(t, np.zeros((2, 3, 2)), x, x - 1, x + 1)
+    figure = draw(t, x, {names[0]: said, names[1]: said}, names=names[2:], time=names[0], ranges=RANGES, level=0.9, shown=2)
+    figure.savefig(io.BytesIO(), dpi=20)
+    shown = {readable(name) for name in names}
+    assert not any(text.get_parse_math() for text in figure.findobj(Text) if text.get_text() and text.get_text() in shown)
+
+    series, time, value = (f"{written(name)}{i}" for i, name in enumerate(names[:3]))
+    rows = {series: [written(names[3])] * 3, time: t}
+    predicted = pa.table({**rows, "variable": [value] * 3, **{name: t for name in ("mean", "q0.05", "q0.95")}})
+    figure = plot_table(predicted, pa.table({**rows, value: t}), series, time, [value])
+    figure.savefig(io.BytesIO(), dpi=20)
+    plt.close(figure)
+
+
+def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(exhibits, tmp_path):
+    """In a process of their own; whatever ran that is not the program would leave a file called canary."""
+    (tmp_path / "models").mkdir()
+    odd = odd_folder(tmp_path / "models")
+    link = tmp_path / "\"); open('canary', 'w'); (\""
+    link.symlink_to(odd, target_is_directory=True)
+    tables = tmp_path / "{0}\n'''\\"
+    table_folder(tmp_path).rename(tables)
+    expected = {}
+    for place, folder in enumerate((odd, link, tables)):
+        exhibit = Exhibit.load(folder)
+        session = Session({"shown": exhibit})
+        session.settings.beside = tuple(exhibit.beside)
+        session.put(-1, 1.0, [0.5] * exhibit.channels)
+        where = tmp_path / f"run{place}"
+        where.mkdir()
+        (where / "program.py").write_text(session.program(exhibit.ranges))
+        expected[where] = session.picture(exhibit.ranges)
+    run = "import os, runpy, sys\nfor place in sys.argv[1:]:\n    os.chdir(place)\n    runpy.run_path('program.py')\n"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", run, *map(str, expected)], check=True, timeout=300)
+    for where, picture in expected.items():
+        (written,) = where.glob("*.png")
+        assert written.read_bytes() == picture
+    assert not list(tmp_path.rglob("canary*")) and not Path("canary").exists()
+
+
+@pytest.mark.parametrize(
+    ("notes", "says"),
+    [
+        ({"beside": {"x": "../other"}}, "expected the name of a folder inside"),
+        ({"beside": {"x": "/etc"}}, "expected the name of a folder inside"),
+        ({"beside": {"x": "."}}, "expected the name of a folder inside"),
+        ({"beside": ["np"]}, "info.playground.beside.*expected fields by name"),
+        ({"values": ["a", "b", "c"]}, "values` has 3 entries; expected 1"),
+        ({"values": "y"}, "expected a list"),
+        ({"title": 7}, "title` is 7; expected text"),
+        ({"ranges": [[1.0, 0.0]]}, "a number and a larger one"),
+        ({"span": [0.0, 0.0]}, "a number and a larger one"),
+        ({"span": [-1.7e308, 1.7e308]}, "a number and a larger one"),
+    ],
+)
+def test_notes_that_a_page_cannot_show_are_refused_by_name(sines_model, tmp_path, notes, says):
+    dataclasses.replace(sines_model, info={NOTES: notes}).save(tmp_path / "model")
+    with pytest.raises(ValueError, match=says) as raised:
+        Exhibit.load(tmp_path / "model")
+    assert "\n" not in str(raised.value) and "model.json is damaged" in str(raised.value)
+
+
+def test_a_model_beside_itself_is_loaded_once(sines_model, tmp_path):
+    folder = tmp_path / "model"
+    dataclasses.replace(sines_model, info={NOTES: {"beside": {GAUSSIAN: "again"}}}).save(folder)
+    (folder / "again").symlink_to(folder, target_is_directory=True)
+    exhibit = Exhibit.load(folder)
+    assert list(exhibit.beside) == [f"{GAUSSIAN} (2)"], "what stands beside any model keeps its name"
+    assert not exhibit.beside[f"{GAUSSIAN} (2)"].beside

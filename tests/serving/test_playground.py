@@ -1,0 +1,330 @@
+"""The playground behind its page: observations, files, settings, what is asked of the models, and the code that is saved."""
+
+import math
+
+import fastapi
+import jax.random as jr
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+
+import odeprocess as odp
+from odeprocess.inference import batched
+from odeprocess.serving.playground import Exhibit, Question, gather, mount
+from odeprocess.serving.playground.csv_upload import read_csv
+from odeprocess.serving.playground.descriptions import band_widths
+from odeprocess.serving.playground.model_menu import Gallery
+from odeprocess.serving.playground.observations import CAPACITY, Observations
+from odeprocess.serving.playground.page import Page
+from odeprocess.serving.playground.predictions import DRAWS, SEED, grid, warm_up
+from odeprocess.serving.playground.served_model import GAUSSIAN
+from odeprocess.serving.playground.session import Session
+from playground_cases import prey_folder, sines_folder, table_folder
+
+NUMBERS = st.floats(-1e6, 1e6)
+PANEL = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # Panel 1.9 renames what 1.6 knows by the old name
+ACTIONS = st.lists(st.tuples(st.sampled_from(["add", "set", "delete", "load", "clear"]), st.integers(0, 9), NUMBERS, NUMBERS))
+
+
+@pytest.fixture(scope="module")
+def exhibits(sines_model, tmp_path_factory) -> dict[str, Exhibit]:
+    root = tmp_path_factory.mktemp("models")
+    return gather([sines_folder(sines_model, root), prey_folder(root), table_folder(root)])
+
+
+@pytest.fixture
+def session(exhibits) -> Session:
+    return Session(exhibits)
+
+
+def act(held: Observations, kind: str, place: int, t: float, y: float) -> None:
+    place = place % max(1, len(held))
+    if kind == "add":
+        held.add(t, [y, math.nan])
+    elif kind == "load":
+        held.load([(t + i, [y, i]) for i in range(place)])
+    elif kind == "clear":
+        held.clear()
+    elif len(held):
+        held.set(place, t, 0, y) if kind == "set" else held.delete(place)
+
+
+@given(ACTIONS)
+def test_undo_goes_back_through_every_state(actions):
+    held = Observations(2)
+    states = [held.rows]
+    for action in actions:
+        act(held, *action)
+        if held.rows != states[-1]:
+            states.append(held.rows)
+    while states[:-1]:
+        assert held.rows == states.pop()
+        assert held.undo()
+    assert held.rows == () and not held.undo()
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5), st.data())
+def test_a_drag_is_one_step_of_undo_and_changes_one_row(rows, data):
+    held = Observations(1)
+    held.load([(t, [y]) for t, y in rows])
+    place, before = data.draw(st.integers(0, len(rows) - 1)), held.rows
+    held.remember()
+    for t in range(5):
+        held.move(place, t, 0, 2.0 * t)
+    t, y, _ = held.arrays()
+    assert (t[place], y[place, 0]) == (4.0, 8.0)
+    assert [row for i, row in enumerate(held.rows) if i != place] == [row for i, row in enumerate(before) if i != place]
+    held.undo()
+    assert held.rows == before
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (lambda held: held.add(math.nan, [1.0, 1.0]), "expected a finite number"),
+        (lambda held: held.add(0.0, [math.inf, 1.0]), "infinite"),
+        (lambda held: held.add(0.0, [math.nan, math.nan]), "no value at all"),
+        (lambda held: held.add(0.0, [1.0]), "1 value"),
+        (lambda held: held.set(0, 0.0, 0, math.nan), "no value at all"),
+        (lambda held: held.set(0, 0.0, 2, 1.0), "no channel 2"),
+        (lambda held: held.delete(7), "no observation 7"),
+        (lambda held: held.load([(float(i), [1.0, 1.0]) for i in range(CAPACITY + 1)]), f"{CAPACITY} at most"),
+    ],
+)
+def test_what_cannot_be_changes_nothing(bad, says):
+    held = Observations(2)
+    held.add(1.0, [2.0, math.nan])
+    before = held.rows
+    with pytest.raises(ValueError, match=says):
+        bad(held)
+    assert held.rows == before
+
+
+def test_there_is_room_for_so_many():
+    held = Observations(1)
+    for i in range(CAPACITY):
+        held.add(float(i), [0.0])
+    with pytest.raises(ValueError, match="Delete one"):
+        held.add(0.0, [0.0])
+
+
+@given(st.lists(st.tuples(NUMBERS, st.one_of(st.none(), NUMBERS), NUMBERS), min_size=1, max_size=9), st.sampled_from(",;\t"))
+def test_csv_files_are_read_as_they_were_written(exhibits, rows, separator):
+    lines = [["time", "predators", "prey"], *([t, "" if a is None else a, b] for t, a, b in rows)]
+    text = "\r\n".join(separator.join(map(str, line)) for line in lines)
+    found, said = read_csv(text.encode("utf-8-sig"), exhibits["Predators and prey"])
+    assert said.startswith(f"Loaded {len(rows)} observation")
+    expected = [(t, [b, math.nan if a is None else a]) for t, a, b in rows]
+    np.testing.assert_array_equal([[t, *y] for t, y in found], [[t, *y] for t, y in expected])
+
+
+def test_of_several_series_in_a_file_the_first_is_read(exhibits):
+    found, said = read_csv(b"id,t,y\na,0,1\nb,0,2\na,1,3\n\n", exhibits["Sines"])
+    assert found == [(0.0, [1.0]), (1.0, [3.0])] and said == "Loaded 2 observations of a, the first of 2 series."
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "empty"),
+        (b"t,y\n", "no rows with a value"),
+        (b"t,y\n1,\n", "no rows with a value"),
+        (b"a,y\n1,2\n", "No column of times among a, y"),
+        (b"t,y\n1,2\n3,x\n", "Row 3, column y: 'x' is not a number"),
+        (b"t,y\n1,2\ninf,3\n", "Row 3, column t"),
+        (b"t,y\n1\n", "Row 2 has 1 cells"),
+        (b't,y\n1,"2\n3,4\n', "Row 2: a quote opens that is not closed"),
+        (b"t,T,y\n1,2,3\n", "2 columns t"),
+        (b"t,y\n1,1_000\n", "'1_000' is not a number"),
+        (b"t,y\r1,2\r3,x\r", "Row 3, column y: 'x'"),
+        (b"t,y\n1700000000000000300,2\n", "more digits than can be kept"),
+        (b"t,z," + b"a," * 9000 + b"\n", r"9,002 column.*, and 8,994 more\).*expected y"),
+        (b"t,y\n1," + b"2" * 200_000 + b"\n", "a cell is longer than|is not a number"),
+        (b"t,a,b\n1,2,3\n", "2 column.*expected y"),
+        (b"\xff\xfe\x00t", "not UTF-8"),
+        (b"t,y\x00\n1,2\n", "not text"),
+        (b"t,y\n" + b"1,2\n" * 300_000, "bytes; expected"),
+    ],
+)
+def test_bad_files_get_one_message(exhibits, content, says):
+    with pytest.raises(ValueError, match=says):
+        read_csv(content, exhibits["Sines"])
+
+
+def test_an_outlook_is_what_the_posterior_says(exhibits):
+    exhibit = exhibits["Sines"]
+    t, y = np.array([-1.0, 2.0]), np.array([[0.3], [0.5]])
+    found = outlook(exhibit, Question(t, y, np.zeros(0), level=0.8))
+    posterior = exhibit.model.condition(t, y, key=jr.key(SEED), draws=DRAWS)
+    np.testing.assert_allclose(found.mean, posterior.mean(found.t), atol=1e-6)
+    np.testing.assert_array_equal(np.stack([found.low, found.high]), posterior.interval(found.t, 0.8, of="function"))
+
+
+def test_clicks_compile_nothing_after_the_warm_up(exhibits):
+    exhibit = exhibits["Predators and prey"]
+    warm_up(exhibit)
+    compiled = [batched.observe, batched.decode, batched.draw, batched.quantiles]
+    before = [function._cache_size() for function in compiled]
+    session = Session(exhibits)
+    session.choose("Predators and prey")
+    for i in range(CAPACITY):
+        session.add(i % 2, i / CAPACITY, 1.0)
+        session.settings.level, session.settings.of = 0.5 + i / 200, ("function", "observations")[i % 2]
+        if i % 9 == 0 or i in (16, 17, 32, 33, CAPACITY - 1):
+            session.outlooks()
+    assert [function._cache_size() for function in compiled] == before
+
+
+def test_a_click_gives_one_channel_and_nothing_more(session):
+    session.choose("Predators and prey")
+    session.add(1, 0.5, 0.7)
+    np.testing.assert_array_equal(session.shown()[1], [[math.nan, 0.7]])
+
+
+def test_exhibits_keep_their_observations(session):
+    session.add(0, 0.0, 0.5)
+    session.choose("Predators and prey")
+    assert len(session.observations) == 0
+    session.choose("Sines")
+    assert session.shown()[1].tolist() == [[0.5]]
+
+
+@given(st.floats(0.0, 0.5), st.floats(0.01, 50.0))
+def test_a_point_is_shown_where_it_was_dropped_whatever_the_noise(exhibits, noise, level):
+    session = Session(exhibits)
+    session.choose("table")
+    session.put(-1, 1.0, [2.0, -1.0])
+    session.settings.noise = noise
+    assert session.shown()[1][0, 0] > 0  # the logarithm of a level is shaken, so it stays positive
+    session.observations.remember()
+    session.move(0, 2.0, 0, level)
+    np.testing.assert_allclose(session.shown()[1][0, 0], level, rtol=1e-9)
+    session.settings.noise = 0.0
+    assert session.shown()[1][0, 1] == -1.0
+
+
+def test_noise_shakes_and_its_end_brings_everything_back(session):
+    for i in range(5):
+        session.add(0, float(i) - 2, 0.1 * i)
+    before = session.shown()[1].copy()
+    session.settings.noise = 0.3
+    assert (session.shown()[1] != before).all()
+    session.settings.noise = 0.0
+    np.testing.assert_array_equal(session.shown()[1], before)
+
+
+def test_values_that_cannot_be_are_refused(session):
+    session.choose("table")
+    with pytest.raises(ValueError, match="level is -1; expected values above 0"):
+        session.add(0, 1.0, -1.0)
+    with pytest.raises(ValueError, match="level is -2"):
+        session.load(b"t,level,speed\n1,-2,3\n")
+    assert len(session.observations) == 0
+
+
+def test_covariates_are_those_of_the_forecaster(session, exhibits):
+    session.choose("table")
+    assert session.static.tolist() == [2.0, 1.0, 0.0]  # the mean dose, and the first sex
+    session.put(-1, 1.0, [2.0, 0.5])
+    usual = session.outlooks()["Neural ODE process"].mean
+    session.static[:] = [4.0, 0.0, 1.0]
+    assert np.abs(session.outlooks()["Neural ODE process"].mean - usual).max() > 1e-4
+    rows = {"id": ["x"], "t": [1.0], "level": [2.0], "speed": [0.5], "dose": [4.0], "sex": ["m"]}
+    expected = odp.Forecaster.load(exhibits["table"].folder)._read(pd.DataFrame(rows))
+    np.testing.assert_array_equal(expected.static[0], session.static)
+
+
+def test_observations_make_the_band_narrower_and_words_say_so(session):
+    widths = []
+    for t in (-3.0, -1.5, 0.0, 1.5, 3.0):
+        found = session.outlooks()["Neural ODE process"]
+        widths.append(found.width.mean())
+        session.add(0, t, 0.6 * math.sin(t))
+    assert widths[-1] < 0.7 * widths[0]
+    said = band_widths(session, session.outlooks()["Neural ODE process"])
+    assert "<b>5 observations</b>: the 90 % band is <b>0." in said and "widest at" in said
+
+
+def test_a_suggestion_is_a_time_of_the_exhibit(session):
+    session.add(0, 0.0, 0.5)
+    low, high = session.exhibit.span
+    assert low <= session.suggestion() <= high
+
+
+@pytest.mark.parametrize("title", ["Sines", "table"])
+def test_the_saved_code_runs_and_makes_the_saved_picture(exhibits, title, tmp_path, monkeypatch):
+    session = Session(exhibits)
+    session.choose(title)
+    session.settings.beside = tuple(session.exhibit.beside)
+    session.settings.refine = False
+    values = [1.5, 0.2][: session.exhibit.channels]
+    session.put(-1, 1.0, values)
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    exec(compile(session.program(session.exhibit.ranges), "saved", "exec"), scope)
+    (written,) = tmp_path.glob("*.png")
+    assert written.read_bytes() == session.picture(session.exhibit.ranges)
+    assert list(scope["answers"]) == list(session.columns())
+    found = session.outlooks()
+    for title, said in scope["answers"].items():
+        for one, other in zip(said, found[title], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_gaussian_process_passes_through_the_points(session):
+    pytest.importorskip("tinygp")
+    session.settings.beside = (GAUSSIAN,)
+    for t in (-2.0, 0.0, 2.0):
+        session.add(0, t, 0.5 * math.sin(t))
+    found, (t, y) = session.baseline(), session.shown()
+    at = np.array([np.interp(t, found.t, found.mean[:, 0])]).T
+    assert np.abs(at - y).max() < 0.05
+    assert list(session.columns()) == ["Neural ODE process", GAUSSIAN]
+
+
+def test_models_of_other_shapes_are_refused(tmp_path):
+    from cases import untrained
+
+    series = odp.make_series([[0.0, 1.0]] * 2, np.random.default_rng(0).random((2, 2, 5)))
+    untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), series).save(tmp_path / "wide")
+    with pytest.raises(ValueError, match="of 5 channels; the playground shows 4 at most"):
+        Exhibit.load(tmp_path / "wide")
+
+
+def test_exhibits_of_the_same_variables_stand_beside_each_other(sines_model, tmp_path):
+    for name in ("one", "two"):
+        sines_model.save(tmp_path / name)
+    found = gather([tmp_path / "one", tmp_path / "two"])
+    assert {title: list(each.beside) for title, each in found.items()} == {"one": ["two"], "two": ["one"]}
+    assert grid(found["one"])[0] < found["one"].span[0]
+
+
+def test_the_page_is_no_part_of_the_interface(sines_model):
+    app = fastapi.FastAPI()
+    mount(app, {"sines": sines_model})
+    assert any(getattr(route, "path", "") == "/play" for route in app.routes)
+    assert app.openapi()["paths"] == {}, "what answers with a page would break the promises of the document"
+
+
+@PANEL
+@pytest.mark.parametrize(("t", "y"), [(1e300, 0.5), (0.5, 1e300), (0.5, -1e308), (1e12, 1e12)])
+def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(exhibits, t, y):
+    page = Page(Gallery(exhibits))
+    page.attempt(lambda: page.session.put(-1, 0.5, [0.2]))
+    before, complaint = page.session.observations.rows, page.texts.parts["message"]
+    assert complaint.object == ""
+    page.attempt(lambda: page.session.put(-1, t, [y]))
+    assert page.session.observations.rows == before and "too " in complaint.object
+    assert "1 observation</b>" in page.texts.parts["status"].object
+    page.attempt(lambda: page.session.put(-1, -1.0, [0.1]))
+    assert len(page.session.observations) == 2 and complaint.object == ""
+
+
+@PANEL
+def test_a_covariate_that_the_model_cannot_bear_is_refused_and_changes_nothing(exhibits):
+    page = Page(Gallery(exhibits))
+    page.controls._choose("table")
+    page.attempt(lambda: page.session.static.__setitem__(0, 1e300))
+    assert page.session.static[0] == 2.0
+    assert "`static` holds 1e+300" in page.texts.parts["message"].object

@@ -1,0 +1,143 @@
+"""Linear processes taken to convergence: far more accurate without noise, and no worse where there is some."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from jax.flatten_util import ravel_pytree
+
+import odeprocess as odp
+from cases import CASES, model
+from odeprocess.inference.least_squares import Problem
+from odeprocess.posterior.held_out import errors_on
+from odeprocess.process.likelihood import GaussianLikelihood
+from odeprocess.training.fit import fit
+from odeprocess.training.gauss_newton import _current, _curves, _system, settled, settles
+
+STEPS = 60
+SHAPE = (40, 30)  # series and points of all these fits: they share their compilations
+
+
+def curves(noise: float, key: int) -> odp.Series:
+    """Growth by e^t from a random level: linear dynamics."""
+    level_key, noise_key = jr.split(jr.key(key))
+    t = jnp.linspace(0.0, 3.0, SHAPE[1])
+    y = jr.uniform(level_key, (SHAPE[0], 1), minval=-1.0, maxval=1.0) * jnp.exp(t)[None] / 20
+    y = y + noise * jr.normal(noise_key, y.shape)
+    return odp.make_series(np.broadcast_to(np.asarray(t), SHAPE), np.asarray(y))
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[float, tuple[odp.Model, odp.Model]]:
+    """By noise: a model after a short training, and what it settles to."""
+    found = {}
+    for noise in (0.0, 0.1):
+        series = curves(noise, 0)
+        plan = odp.recipe(series, steps=STEPS, spec="ndp-linear")
+        before = fit(series=series, progress=False, **plan).model
+        found[noise] = before, settled(before, series, plan["sampler"])
+    return found
+
+
+def test_only_linear_processes_with_a_prior_settle():
+    sharp = {name: spec.replace(noise_start=-6.0) for name, spec in CASES.items()}
+    models = {name: odp.Model(spec.build(key=jr.key(0)), spec, model(name).scaling) for name, spec in sharp.items()}
+    assert {name for name, each in models.items() if settles(each)} == {"ndp-linear"}
+    assert not settles(model("ndp-linear")), "with much noise gradient steps are enough"
+
+
+def test_without_noise_errors_fall_many_times(trained):
+    before, after = trained[0.0]
+    fresh = curves(0.0, 1)
+    errors = [np.exp(errors_on(each, fresh, key=jr.key(0)).mean()) for each in (before, after)]
+    assert after.info["settled"] > 1.0, "nats a series"
+    assert errors[1] < 0.1 * errors[0], errors
+
+
+def test_the_encoder_follows(trained):
+    fresh = curves(0.0, 1)
+    t, y = np.asarray(fresh.t), np.asarray(fresh.y)
+    off = [np.abs(each.condition(t[:, ::3], y[:, ::3], key=jr.key(0)).mean(t) - y).mean() for each in trained[0.0]]
+    assert off[1] < 2 * off[0] and off[1] < 0.1 * np.abs(y).max(), off
+
+
+def test_with_noise_its_size_is_found_and_predictions_stay_as_good(trained):
+    before, after = trained[0.1]
+    fresh = curves(0.1, 1)
+    std = [
+        float(np.asarray(each.process.likelihood(jnp.zeros((1, 1))).std)[0, 0] * each.scaling.y_scale[0])
+        for each in (before, after)
+    ]
+    assert std[1] == pytest.approx(0.1, rel=0.1), std
+    errors = [errors_on(each, fresh, key=jr.key(0)).mean() for each in (before, after)]
+    assert errors[1] < errors[0] + 0.05
+
+
+def test_what_is_settled_stays_as_it_is_and_can_be_saved(trained, tmp_path):
+    _, after = trained[0.0]
+    series = curves(0.0, 0)
+    again = settled(after, series, odp.recipe(series, spec="ndp-linear")["sampler"])
+    assert again is after or again.info["settled"] < 1.0
+    after.save(tmp_path / "model")
+    loaded = odp.load(tmp_path / "model")
+    np.testing.assert_array_equal(*(each.condition([1.0], [0.1], key=jr.key(0)).mean([2.0]) for each in (after, loaded)))
+
+
+def test_irregular_series_with_gaps_and_covariates_settle():
+    spec = CASES["ndp-linear"].replace(missing=True)
+    before = odp.Model(spec.build(key=jr.key(0)), spec, odp.Scaling.identity(2, 1))
+    rng = np.random.default_rng(0)
+    times = [np.sort(rng.uniform(0, 1, n)) for n in rng.integers(3, 9, 20)]
+    levels = rng.normal(size=(20, 2))
+    values = [np.exp(t)[:, None] * level for t, level in zip(times, levels, strict=True)]
+    for y in values:
+        y[rng.random(y.shape) < 0.2] = np.nan
+        y[0] = 0.5  # no channel is empty
+    series = odp.make_series(times, values, static=levels[:, :1])
+    after = settled(before, series, odp.TaskSampler())
+    assert after.info["settled"] > 0.1
+    t, y, own = times[0], values[0], levels[0, :1]
+    means = [each.condition(t, y, static=own, key=jr.key(0)).refine().mean(t) for each in (before, after)]
+    off = [np.nanmean((mean - y) ** 2) for mean in means]
+    assert off[1] < off[0]
+
+
+def test_the_system_is_that_of_the_best_latents_of_each_weight(trained):
+    """Its gradient is that of the least cost over the latents, by differences of which the latents are solved anew."""
+    before, _ = trained[0.1]
+    series = jax.tree.map(jnp.asarray, before.scaling.apply(curves(0.1, 0)))
+    extent = before.process.flow.extent(-2.0, 2.0)
+    now = _current(before.process, jnp.zeros((SHAPE[0], before.process.z_dim)), series, extent)
+    rows = np.asarray(_system(now.process, now.modes, series, extent), np.float64)
+    gradient = np.einsum("nrw,nr->w", rows[..., :-1], rows[..., -1])
+    with jax.enable_x64(True):
+        exact = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), now.process)
+        data = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)) if x.dtype != bool else jnp.asarray(x), series)
+        weights, unravel = ravel_pytree(_curves(exact))
+
+        def least_cost(weights):
+            def one(series):
+                moved = eqx.tree_at(_curves, exact, unravel(weights))
+                zero = jnp.zeros(exact.z_dim)
+                problem = Problem.of(moved, exact.prior, series, zero, extent)
+                value, slopes = problem.residuals(zero, series.y, zero), jax.jacfwd(problem.residuals)(zero, series.y, zero)
+                z = -jnp.linalg.lstsq(slopes, value)[0]
+                return 0.5 * (problem.residuals(z, series.y, zero) ** 2).sum()
+
+            return jax.lax.map(one, data).sum()
+
+        cost, along = jax.jit(least_cost), jr.normal(jr.key(0), (3, len(weights)))
+        expected = [float(cost(weights + 1e-5 * way) - cost(weights - 1e-5 * way)) / 2e-5 for way in along]
+    got = np.asarray(along) @ gradient
+    np.testing.assert_allclose(got, expected, rtol=2e-2, atol=2e-2 * np.abs(expected).max())
+
+
+@given(std=st.floats(1e-3, 3.0), factor=st.floats(0.3, 30.0))
+@settings(deadline=None, max_examples=30)
+def test_the_noise_can_be_multiplied_down_to_its_floor(std, factor):
+    likelihood = GaussianLikelihood(1, noise="shared", floor=1e-4, start=float(np.log(std)))
+    now, new = (float(each(jnp.zeros((1, 1))).std[0, 0]) for each in (likelihood, likelihood.with_std_times(jnp.array([factor]))))
+    assert new == pytest.approx(max(factor * now, 1e-4), rel=2e-3)
