@@ -121,17 +121,17 @@ def kernels(name: str, batch: int) -> dict:
     """The two kernels alone, without the layers before them and the polynomials after."""
     spec, made = field(name)
     grid = SOLVERS["fused"]
-    course = fused.Course(0.0, 1.0 / grid.steps, grid.steps, grid.order)
+    step_grid = fused.StepGrid(0.0, 1.0 / grid.steps, grid.steps, grid.order)
     z = jr.normal(jr.key(1), (batch, spec.z_dim))
     layers = jax.vmap(lambda d: tuple(made.layers(made.prepare(d)) or ()), out_axes=(None, None, None, 0, 0))(z[:, spec.l_dim :])
     inputs = [x[None] for x in (*layers, z[:, : spec.l_dim])]
-    ls, ks = fused.march_p.bind(*inputs, course=course)
+    ls, ks = fused.runge_kutta_p.bind(*inputs, step_grid=step_grid)
 
     def forward(inputs):
-        return [*inputs[:5], inputs[5] + 1e-6 * fused.march_p.bind(*inputs, course=course)[0][:, :, -1]]
+        return [*inputs[:5], inputs[5] + 1e-6 * fused.runge_kutta_p.bind(*inputs, step_grid=step_grid)[0][:, :, -1]]
 
     def back(inputs):
-        found = fused.pull_p.bind(*inputs, ls, ks, ls, ks, course=course, weights=True)
+        found = fused.pull_p.bind(*inputs, ls, ks, ls, ks, step_grid=step_grid, weights=True)
         return [x + 1e-6 * y for x, y in zip(inputs, found, strict=True)]
 
     (there, _), (again, _) = seconds(forward, inputs), seconds(back, inputs)

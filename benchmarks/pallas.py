@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jax.experimental import pallas as pl
 from kernel import field, seconds
-from odeprocess.process.tableaus import TABLEAUS
 
 import odeprocess as odp
 from odeprocess.process.kernels import fused
+from odeprocess.process.runge_kutta import TABLEAUS
 
 STATE, WIDTH = 16, 64
 GRID = odp.Grid()
@@ -97,10 +97,10 @@ def inputs(batch: int):
 def rows(batch: int, interpret: bool):
     """A row for our kernel, and one for each way to cut up the work in Pallas."""
     start, offset, weights, plain = inputs(batch)
-    course = fused.Course(0.0, 1.0 / GRID.steps, GRID.steps, GRID.order)
+    step_grid = fused.StepGrid(0.0, 1.0 / GRID.steps, GRID.steps, GRID.order)
 
     def ours(x):
-        return fused.march_p.bind(*x, course=course)[0][:, :, -1]
+        return fused.runge_kutta_p.bind(*x, step_grid=step_grid)[0][:, :, -1]
 
     with jax.default_matmul_precision("highest"):
         true = ours(plain)[0]

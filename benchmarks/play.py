@@ -57,13 +57,13 @@ def main() -> None:
     out = parser.parse_args().out
     os.sched_setaffinity(0, {0})
     os.environ["JAX_PLATFORMS"] = "cpu"
-    from odeprocess.serving.playground import Gallery, demo_models, gather
+    from odeprocess.serving.playground import ModelMenu, demo_models, load_views
     from odeprocess.serving.playground.predictions import warm_up
 
     root, rows = demo_models.cache(), []
-    gallery = Gallery(gather([demo_models.train(name, root) for name in ("sines", "predator-prey")]))
-    for exhibit in gallery.exhibits.values():
-        warm_up(exhibit)
+    gallery = ModelMenu(load_views([demo_models.train(name, root) for name in ("sines", "predator-prey")]))
+    for view in gallery.views.values():
+        warm_up(view)
     for title, beside in CASES:
         seconds, sizes = clicked(gallery, title, beside)
         median, slow = statistics.median(seconds), sorted(seconds)[int(0.95 * len(seconds))]

@@ -97,7 +97,7 @@ def large(count: int) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.parquet"
         pyarrow.parquet.write_table(pa.table({"id": np.repeat(np.arange(count), 20), "t": t.ravel(), "y": y.ravel()}), path)
-        forecaster = odp.Forecaster(epochs=1, polish=1, held_out=0)
+        forecaster = odp.Forecaster(epochs=1, em_epochs=1, held_out=0)
         steps = {
             "fit": lambda: forecaster.fit(path),
             "predict, fast": lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0], refine=False),

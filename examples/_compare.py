@@ -22,7 +22,7 @@ SCORES = ("mse", "nll", "crps", "coverage")
 OURS, THEIRS = "odeprocess", "Gaussian process"
 QUICK = {
     "epochs": 1,
-    "polish": 0,
+    "em_epochs": 0,
     "held_out": 0,
     "draws": 8,
     "refine": False,

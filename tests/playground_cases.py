@@ -8,7 +8,7 @@ import jax.random as jr
 import odeprocess as odp
 import table_cases
 from cases import SOLVER, untrained
-from odeprocess.serving.playground.served_model import NOTES
+from odeprocess.serving.playground.model_view import NOTES
 
 PREY_SIZES = {"r_dim": 8, "z_dim": 6, "l_dim": 4, "h_dim": 8, "missing": True, "solver": SOLVER}
 

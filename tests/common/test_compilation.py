@@ -17,10 +17,10 @@ from odeprocess.common.compilation import compiled, memory_maps
 from odeprocess.data.series import filled_up
 from odeprocess.inference import batched
 from odeprocess.process.solvers import Extent
-from odeprocess.training.epoch import Plan, shuffled
-from odeprocess.training.expectation_maximisation import prior_of
-from odeprocess.training.mixture_prior import fitted as fit_mixture
-from odeprocess.training.plan import training_size
+from odeprocess.training.epoch import Plan, shuffle
+from odeprocess.training.expectation_maximisation import fit_prior
+from odeprocess.training.mixture_prior import fit_mixture_prior as fit_mixture
+from odeprocess.training.plan import padded_size
 from table_cases import SIZES
 
 SOURCE = Path(odp.__file__).parent
@@ -55,7 +55,7 @@ def test_tables_of_other_sizes_share_all_programs(programs):
         rng = np.random.default_rng(seed)
         t, y = rng.uniform(0, 10, (count, length)), rng.normal(size=(count, length))
         frame = pd.DataFrame({"id": np.repeat(np.arange(count), length), "t": t.ravel(), "y": y.ravel()})
-        odp.Forecaster(sizes=SIZES, epochs=1, polish=1, held_out=3, draws=8).fit(frame, "id", "t", "y")
+        odp.Forecaster(sizes=SIZES, epochs=1, em_epochs=1, held_out=3, draws=8).fit(frame, "id", "t", "y")
 
     train(20, 7, 0)
     assert "jit(run_epoch)" in programs and "jit(refine)" in programs
@@ -68,7 +68,7 @@ def test_series_that_pad_are_never_trained_on():
     series = jax.tree.map(jnp.asarray, filled_up(odp.data.sines.sample(21, key=jr.key(0)), 32, 128))
     plan = Plan(odp.FitOptions(bucketed=True), odp.TaskSampler(), 4, 8, Extent(), Extent())
     for seed in range(5):
-        order = np.asarray(shuffled(plan, jr.key(seed), series)).ravel()
+        order = np.asarray(shuffle(plan, jr.key(seed), series)).ravel()
         assert set(order) == set(range(21)) and np.bincount(order).max() == 2
 
 
@@ -78,7 +78,7 @@ def test_series_that_pad_do_not_change_the_prior():
     static, real = rng.normal(size=(30, 2)), (np.arange(30) < 20).astype(float)
     some = [jnp.asarray(x[:20], jnp.float32) for x in (modes, roots, static)]
     all_ = [jnp.asarray(x, jnp.float32) for x in (modes, roots, static, real)]
-    expected, found = prior_of(*some), prior_of(*all_)
+    expected, found = fit_prior(*some), fit_prior(*all_)
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     mixture = fit_mixture(found, *all_[:3], 2, all_[3])
@@ -90,12 +90,12 @@ def test_series_that_pad_do_not_change_the_prior():
 
 
 def test_training_without_padding_is_the_same_with_buckets_and_without():
-    count, length = training_size(24, 16)
+    count, length = padded_size(24, 16)
     assert (count, length) == (24, 16)
     t = np.sort(np.random.default_rng(0).uniform(0, 5, (24, 16)), 1)
     series = odp.make_series(t, np.sin(t))
     spec = odp.variant("ndp-linear", r_dim=5, z_dim=2, l_dim=2, h_dim=5, solver=odp.Grid(steps=3, order=2))
-    options = {"epochs": 2, "polish": 2, "batch_size": 8}
+    options = {"epochs": 2, "em_epochs": 2, "batch_size": 8}
     plain, bucketed = (odp.fit(spec, series, options=odp.FitOptions(**options, bucketed=b)).model for b in (False, True))
     for a, b in zip(jax.tree.leaves(plain.process), jax.tree.leaves(bucketed.process), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -18,8 +18,8 @@ from matplotlib.text import Text
 
 from odeprocess.common.display_names import distinct, file_name, one_line, readable
 from odeprocess.posterior.plots import plot_table
-from odeprocess.serving.playground import Exhibit, Outlook, draw, gather
-from odeprocess.serving.playground.served_model import GAUSSIAN, NOTES
+from odeprocess.serving.playground import ModelView, Prediction, draw, load_views
+from odeprocess.serving.playground.model_view import GAUSSIAN, NOTES
 from odeprocess.serving.playground.session import Session
 from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder, table_folder
 
@@ -28,15 +28,17 @@ RANGES = [(-1.5, 1.5), (0.0, 2.0)]
 
 
 @pytest.fixture(scope="module")
-def exhibits(sines_model, tmp_path_factory) -> dict[str, Exhibit]:
+def views(sines_model, tmp_path_factory) -> dict[str, ModelView]:
     root = tmp_path_factory.mktemp("models")
-    return gather([sines_folder(sines_model, root), prey_folder(root), table_folder(root)])
+    return load_views([sines_folder(sines_model, root), prey_folder(root), table_folder(root)])
 
 
-def renamed(exhibit: Exhibit, name: str, **notes) -> Exhibit:
+def renamed(view: ModelView, name: str, **notes) -> ModelView:
     """The exhibit as it were had somebody chosen these names."""
-    model = dataclasses.replace(exhibit.model, info={**exhibit.model.info, NOTES: notes})
-    return dataclasses.replace(Exhibit.of(name, model), folder=Path("/models") / f"m{name.replace('/', '').replace(chr(0), '')}")
+    model = dataclasses.replace(view.model, info={**view.model.info, NOTES: notes})
+    return dataclasses.replace(
+        ModelView.of(name, model), folder=Path("/models") / f"m{name.replace('/', '').replace(chr(0), '')}"
+    )
 
 
 def written(name: str) -> str:
@@ -44,11 +46,11 @@ def written(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def session_of(exhibit: Exhibit, beside: dict[str, Exhibit]) -> Session:
+def session_of(view: ModelView, beside: dict[str, ModelView]) -> Session:
     """A session with one observation that shows everything there is."""
-    session = Session({"shown": dataclasses.replace(exhibit, beside=beside)})
+    session = Session({"shown": dataclasses.replace(view, beside=beside)})
     session.settings.beside = (*beside, GAUSSIAN)
-    session.put(-1, 1.0, [0.5] * exhibit.channels)
+    session.put(-1, 1.0, [0.5] * view.channels)
     return session
 
 
@@ -68,13 +70,13 @@ def comments(code: str) -> list[str]:
 @pytest.mark.parametrize("title", ["Sines", "Predators and prey", "table"])
 @given(st.lists(NAMES, min_size=6, max_size=6), st.booleans())
 def test_whatever_the_names_the_program_differs_in_strings_alone(request, title, names, measured):
-    plain = request.getfixturevalue("exhibits")[title]
+    plain = request.getfixturevalue("views")[title]
 
     def shown(names: list[str]) -> Session:
         folder, other, title, time, *values = names
         said = {"title": written(title), "time": written(time), "values": list(map(written, values[: plain.channels]))}
-        exhibit = renamed(plain, folder, **said)
-        session = session_of(exhibit, {f"{title} 1": renamed(plain, other), f"{title} 2": exhibit})
+        view = renamed(plain, folder, **said)
+        session = session_of(view, {f"{title} 1": renamed(plain, other), f"{title} 2": view})
         session.settings.of = "observations" if measured else "function"
         return session
 
@@ -84,9 +86,9 @@ def test_whatever_the_names_the_program_differs_in_strings_alone(request, title,
     assert without_strings(found) == without_strings(usual)
     assert comments(found) == comments(usual)
     strings = {node.value for node in ast.walk(ast.parse(found)) if isinstance(node, ast.Constant)}
-    exhibits = (session.exhibit, *session.exhibit.beside.values())
-    assert {str(each.folder.resolve()) for each in exhibits} <= strings
-    assert {*session.columns(), session.exhibit.time, *session.exhibit.values} <= strings
+    views = (session.view, *session.view.beside.values())
+    assert {str(each.folder.resolve()) for each in views} <= strings
+    assert {*session.columns(), session.view.time, *session.view.values} <= strings
 
 
 @given(NAMES, st.sampled_from([".png", ".py"]))
@@ -111,7 +113,7 @@ def test_readable_names_are_one_line_each_and_all_different(names):
 @given(st.lists(NAMES, min_size=4, max_size=4, unique=True))
 def test_no_name_breaks_a_picture(names):
     t, x = np.linspace(0.0, 1.0, 3), np.zeros((3, 2))
-    said = Outlook(t, np.zeros((2, 3, 2)), x, x - 1, x + 1)
+    said = Prediction(t, np.zeros((2, 3, 2)), x, x - 1, x + 1)
     figure = draw(t, x, {names[0]: said, names[1]: said}, names=names[2:], time=names[0], ranges=RANGES, level=0.9, shown=2)
     figure.savefig(io.BytesIO(), dpi=20)
     shown = {readable(name) for name in names}
@@ -125,7 +127,7 @@ def test_no_name_breaks_a_picture(names):
     plt.close(figure)
 
 
-def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(exhibits, tmp_path):
+def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(views, tmp_path):
     """In a process of their own; whatever ran that is not the program would leave a file called canary."""
     (tmp_path / "models").mkdir()
     odd = odd_folder(tmp_path / "models")
@@ -135,14 +137,14 @@ def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(exhibits, tmp_
     table_folder(tmp_path).rename(tables)
     expected = {}
     for place, folder in enumerate((odd, link, tables)):
-        exhibit = Exhibit.load(folder)
-        session = Session({"shown": exhibit})
-        session.settings.beside = tuple(exhibit.beside)
-        session.put(-1, 1.0, [0.5] * exhibit.channels)
+        view = ModelView.load(folder)
+        session = Session({"shown": view})
+        session.settings.beside = tuple(view.beside)
+        session.put(-1, 1.0, [0.5] * view.channels)
         where = tmp_path / f"run{place}"
         where.mkdir()
-        (where / "program.py").write_text(session.program(exhibit.ranges))
-        expected[where] = session.picture(exhibit.ranges)
+        (where / "program.py").write_text(session.program(view.ranges))
+        expected[where] = session.picture(view.ranges)
     run = "import os, runpy, sys\nfor place in sys.argv[1:]:\n    os.chdir(place)\n    runpy.run_path('program.py')\n"
     subprocess.run([sys.executable, "-W", "ignore", "-c", run, *map(str, expected)], check=True, timeout=300)
     for where, picture in expected.items():
@@ -169,7 +171,7 @@ def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(exhibits, tmp_
 def test_notes_that_a_page_cannot_show_are_refused_by_name(sines_model, tmp_path, notes, says):
     dataclasses.replace(sines_model, info={NOTES: notes}).save(tmp_path / "model")
     with pytest.raises(ValueError, match=says) as raised:
-        Exhibit.load(tmp_path / "model")
+        ModelView.load(tmp_path / "model")
     assert "\n" not in str(raised.value) and "model.json is damaged" in str(raised.value)
 
 
@@ -177,6 +179,6 @@ def test_a_model_beside_itself_is_loaded_once(sines_model, tmp_path):
     folder = tmp_path / "model"
     dataclasses.replace(sines_model, info={NOTES: {"beside": {GAUSSIAN: "again"}}}).save(folder)
     (folder / "again").symlink_to(folder, target_is_directory=True)
-    exhibit = Exhibit.load(folder)
-    assert list(exhibit.beside) == [f"{GAUSSIAN} (2)"], "what stands beside any model keeps its name"
-    assert not exhibit.beside[f"{GAUSSIAN} (2)"].beside
+    view = ModelView.load(folder)
+    assert list(view.beside) == [f"{GAUSSIAN} (2)"], "what stands beside any model keeps its name"
+    assert not view.beside[f"{GAUSSIAN} (2)"].beside

@@ -98,11 +98,11 @@ def test_hidden_channel_is_missing_from_the_context_only(seed):
 def test_sizes_are_shared_by_a_batch_and_cover_their_range():
     series = odp.data.sines.sample(50, key=jr.key(0))
     select = jax.jit(lambda key: odp.TaskSampler(context=(1, 10), extra=(0, 5), empty=0.0).select(series, key=key))
-    drawn = [jax.device_get(select(jr.key(i))) for i in range(300)]
-    assert all(len(set(s.num_context.tolist())) == 1 for s in drawn)
-    assert {int(s.num_context[0]) for s in drawn} == set(range(1, 11))
-    assert {int(s.num_target[0] - s.num_context[0]) for s in drawn} == set(range(6))
-    assert any((s.index[0, :5] != s.index[1, :5]).any() for s in drawn), "series draw their own points"
+    sample_latents = [jax.device_get(select(jr.key(i))) for i in range(300)]
+    assert all(len(set(s.num_context.tolist())) == 1 for s in sample_latents)
+    assert {int(s.num_context[0]) for s in sample_latents} == set(range(1, 11))
+    assert {int(s.num_target[0] - s.num_context[0]) for s in sample_latents} == set(range(6))
+    assert any((s.index[0, :5] != s.index[1, :5]).any() for s in sample_latents), "series draw their own points"
     own = odp.TaskSampler(shared="nothing").select(series, key=jr.key(0))
     assert len(set(np.asarray(own.num_context).tolist())) > 1
     same = odp.TaskSampler(shared="points").select(series, key=jr.key(0))

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 import odeprocess as odp
 import table_cases
 from cases import SOLVER, untrained
-from odeprocess.data.training_range import ExtrapolationWarning, Reach
+from odeprocess.data.training_range import ExtrapolationWarning, TrainingRange
 
 VALUES = np.random.default_rng(0).uniform(-1, 3, (5, 9))
 SERIES = odp.make_series(np.tile(np.linspace(2.0, 6.0, 9), (5, 1)), VALUES, static=np.arange(5.0)[:, None])
@@ -21,7 +21,7 @@ KEY = jr.key(0)
 
 def reaching(origin: str = "absolute") -> odp.Model:
     model = untrained(SPEC, SERIES)
-    scaling = odp.Scaling.fit(SERIES, origin=origin).reaching(SERIES)  # type: ignore[arg-type]
+    scaling = odp.Scaling.fit(SERIES, origin=origin).with_training_range(SERIES)  # type: ignore[arg-type]
     return odp.Model(model.process, model.spec, scaling)
 
 
@@ -64,7 +64,7 @@ def test_what_never_varied_may_differ_by_rounding_and_pixels_share_a_range():
         SERIES.t, np.repeat(0.0 * SERIES.y + 5.1, 2, -1).astype(np.float32), np.repeat(SERIES.mask, 2, -1), SERIES.static
     )
     flat.y[:, :, 0] = np.linspace(0, 1, 9, dtype=np.float32)
-    apart, alike = (Reach.of(flat, np.zeros(5), relative=False, alike=way) for way in (False, True))
+    apart, alike = (TrainingRange.of(flat, np.zeros(5), relative=False, alike=way) for way in (False, True))
     value = np.array([[0.5, 5.1], [0.5, 4.0]])
     assert apart.beyond_values(value).tolist() == [[False, False], [False, True]] and not alike.beyond_values(value).any()
 
@@ -93,27 +93,31 @@ def test_a_channel_that_was_never_observed_has_no_outside(tmp_path):
     blank = odp.make_series(SERIES.t, values)
     model = odp.fit(SPEC, blank, options=odp.FitOptions(epochs=1)).model
     model.save(tmp_path)
-    reach = odp.load(tmp_path).scaling.reach
-    assert reach is not None and np.isnan(reach.y[:, 1]).all() and reach.y[:, 0].tolist() == model.scaling.reach.y[:, 0].tolist()
+    reach = odp.load(tmp_path).scaling.training_range
+    assert (
+        reach is not None
+        and np.isnan(reach.y[:, 1]).all()
+        and reach.y[:, 0].tolist() == model.scaling.training_range.y[:, 0].tolist()
+    )
     odp.load(tmp_path).condition([3.0], [[1.0, 1e9]], key=KEY)  # warnings are errors here
 
 
 def test_seconds_since_1970_have_no_more_room_than_others():
-    reach = Reach(np.array([1.7e9, 1.7e9 + 3600.0]), np.zeros((2, 1)), np.zeros((2, 0)))
+    reach = TrainingRange(np.array([1.7e9, 1.7e9 + 3600.0]), np.zeros((2, 1)), np.zeros((2, 0)))
     assert reach.beyond_times(np.array([1.7e9 - 200.0, 1.7e9 - 100.0, 1.7e9 + 3900.0])).tolist() == [True, False, True]
 
 
 def test_fit_notes_how_far_its_series_reach():
     model = odp.fit(SPEC, SERIES, options=odp.FitOptions(epochs=1)).model
-    reach = model.scaling.reach
-    assert isinstance(reach, Reach) and reach.t.tolist() == [2.0, 6.0] and reach.static.tolist() == [[0.0], [4.0]]
+    reach = model.scaling.training_range
+    assert isinstance(reach, TrainingRange) and reach.t.tolist() == [2.0, 6.0] and reach.static.tolist() == [[0.0], [4.0]]
     np.testing.assert_allclose(reach.y[:, 0], [SERIES.y.min(), SERIES.y.max()], rtol=1e-6)
 
 
 def test_a_table_names_the_series_once():
     forecaster, data = table_cases.untrained(), table_cases.table()
     scaling = forecaster.model_.scaling
-    known = Reach(np.array([0.0, 8.0]), np.array([[-9.0, -9.0], [9.0, 9.0]]), np.zeros((2, 0)))
+    known = TrainingRange(np.array([0.0, 8.0]), np.array([[-9.0, -9.0], [9.0, 9.0]]), np.zeros((2, 0)))
     forecaster.model_ = dataclasses.replace(forecaster.model_, scaling=dataclasses.replace(scaling, reach=known))
     forecaster.predict(data, [0.0, 7.0])  # warnings are errors here
     with pytest.warns(ExtrapolationWarning) as caught:

@@ -16,7 +16,7 @@ from odeprocess.forecasting.column_roles import Columns, resolve
 from odeprocess.forecasting.read_table import read
 from odeprocess.forecasting.train_model import folds_of
 from odeprocess.forecasting.transforms import NAMES, Transform, choose
-from odeprocess.training.plan import training_size
+from odeprocess.training.plan import padded_size
 from table_cases import SIZES, TIMES, fitted, table, untrained
 
 NEW = table(2)  # as many series as calibrate, so that they share what was compiled
@@ -29,14 +29,14 @@ def forecaster(tmp_path_factory) -> odp.Forecaster:
     folder = tmp_path_factory.mktemp("trained")
     table().to_csv(folder / "data.csv", index=False)
     (folder / "options.toml").write_text(
-        'epochs = 7\npolish = 0\nheld-out = 2\nstatic = ["dose", "sex"]\nvalues = "level,speed"\n'
+        'epochs = 7\nem-epochs = 0\nheld-out = 2\nstatic = ["dose", "sex"]\nvalues = "level,speed"\n'
     )
     arguments = [folder / "data.csv", "--config", folder / "options.toml", "--epochs", 1, "--draws", 16, "--json"]
     sizes = ",".join(f"{name}={size}" for name, size in SIZES.items())
     done = CliRunner().invoke(app, ["fit", *map(str, arguments), "--sizes", sizes, "--out", str(folder / "model")])
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
-    assert said["choices"]["options"]["epochs"] == 1 and said["choices"]["options"]["polish"] == 0
+    assert said["choices"]["options"]["epochs"] == 1 and said["choices"]["options"]["em_epochs"] == 0
     assert "Column `id` says which series a row belongs to." in said["notes"]
     return odp.Forecaster.load(folder / "model")
 
@@ -69,9 +69,9 @@ def test_intervals_of_positive_values_stay_above_zero(forecaster):
     with pytest.warns(odp.ExtrapolationWarning, match=r"2 series \('a', 'b'\) are asked about"):
         far = forecaster.predict(NEW, [-4.0, 0.0, 4.0, 12.0], quantiles=[0.001, 0.999])
     assert (far[far["variable"] == "level"][["q0.001", "q0.999", "mean"]] > 0).all(axis=None)
-    drawn = forecaster.sample(NEW, TIMES, 16)
-    assert (drawn[drawn["variable"] == "level"]["value"] > 0).all()
-    assert (drawn[drawn["variable"] == "speed"]["value"] < 0).any()
+    sample_latents = forecaster.sample(NEW, TIMES, 16)
+    assert (sample_latents[sample_latents["variable"] == "level"]["value"] > 0).all()
+    assert (sample_latents[sample_latents["variable"] == "speed"]["value"] < 0).any()
 
 
 def test_the_order_of_rows_does_not_matter(forecaster):
@@ -240,9 +240,9 @@ def test_choices_suit_any_number_of_series_and_can_be_overruled(count):
     assert choices.held_out == (0 if count < 40 else min(60, count // 5)) and choices.folds == (
         0 if count in (2, 40, 1000) else min(4, count)
     )
-    assert choices.options.batch_size <= training_size(count, 6)[0] and len(said) == 4
+    assert choices.options.batch_size <= padded_size(count, 6)[0] and len(said) == 4
     told, _ = choose_training(series, epochs=3, batch_size=2, context=(1, 2), held_out=0, sizes={"h_dim": 5})
-    assert (told.options.epochs, told.options.polish, told.options.batch_size) == (3, 6, 2)
+    assert (told.options.epochs, told.options.em_epochs, told.options.batch_size) == (3, 6, 2)
     assert told.sampler.context == (1, 2) and told.spec.h_dim == 5 and (told.held_out, told.folds) == (0, 0)
 
 

@@ -78,8 +78,8 @@ def _inside(seed: int, count: int, root: Path) -> Counter:
     from cases import untrained
     from odeprocess.serving.http.limits import Limits
     from odeprocess.serving.http.schemas import NewSeries
-    from odeprocess.serving.http.served_model import Hosted
-    from odeprocess.serving.http.service import Desk
+    from odeprocess.serving.http.served_model import ServedModel
+    from odeprocess.serving.http.service import Service
     from odeprocess.serving.http.store import Store
     from odeprocess.training.checkpoints import Checkpoints
 
@@ -87,20 +87,20 @@ def _inside(seed: int, count: int, root: Path) -> Counter:
     assert max(told) - min(told) > 10 * 365 * 86_400, "the clock does not jump"
     rng, found = random.Random(seed), Counter()
     spec = odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4)
-    hosted = Hosted.of("lines", untrained(spec, odp.data.lines.sample(4, key=jr.key(0))))
-    desk = Desk({"lines": hosted}, Store(root / "series.db"), Limits(idle=3600.0))
-    brief = Desk({"lines": hosted}, Store(None), Limits(idle=0.01))
+    served_model = ServedModel.of("lines", untrained(spec, odp.data.lines.sample(4, key=jr.key(0))))
+    service = Service({"lines": served_model}, Store(root / "series.db"), Limits(idle=3600.0))
+    brief = Service({"lines": served_model}, Store(None), Limits(idle=0.01))
     rare, often = (Checkpoints(root / name, {"seeds": [0]}, every) for name, every in (("rare", 3600.0), ("often", 0.0)))
     kept: set[str] = set()
     for i in range(count):
         kind, good = rng.randrange(4), False
         if kind == 0:
             name = f"series-{i}"
-            desk.open(NewSeries(id=name))
+            service.open(NewSeries(id=name))
             kept.add(name)
-            good = desk.expire() == []
+            good = service.expire() == []
         elif kind == 1:
-            good = desk.expire() == [] and set(desk.entries) == kept
+            good = service.expire() == [] and set(service.entries) == kept
         elif kind == 2:
             brief.open(NewSeries(id="brief"))
             time.sleep(0.02)

@@ -20,7 +20,7 @@ import odeprocess as odp
 from cases import model as case_model
 from odeprocess.common.storage import read_record, write_record
 from odeprocess.posterior.model_folder import card_digest
-from odeprocess.serving.http.served_model import Hosted
+from odeprocess.serving.http.served_model import ServedModel
 from odeprocess.training.checkpoints import Checkpoints
 from table_cases import untrained
 
@@ -41,7 +41,7 @@ def damaged_forecasters(seed: int, count: int) -> Counter:
     """Folders of `Forecaster.save`, as the library and as the server read them."""
 
     def copy(folder: Path, other: Path) -> None:
-        Hosted.load(folder)
+        ServedModel.load(folder)
         odp.Forecaster.load(folder).save(other)
 
     with place() as root:

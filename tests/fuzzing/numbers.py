@@ -23,7 +23,7 @@ import table_cases
 from cases import model as case_model, untrained
 from odeprocess.cli.common import numbers as parsed
 from odeprocess.posterior.functions import SolverWarning
-from odeprocess.serving.playground import Exhibit
+from odeprocess.serving.playground import ModelView
 from odeprocess.serving.playground.session import Session
 
 from .outcomes import outcome
@@ -137,7 +137,7 @@ def models() -> tuple[odp.Model, ...]:
     )
     scaled = case_model("ndp")
     scaled = dataclasses.replace(
-        scaled, scaling=dataclasses.replace(odp.Scaling.fit(series), t_shift=0.0, t_scale=48.0).reaching(series)
+        scaled, scaling=dataclasses.replace(odp.Scaling.fit(series), t_shift=0.0, t_scale=48.0).with_training_range(series)
     )
     return (*map(case_model, names), first, scaled)
 
@@ -302,8 +302,8 @@ def _table(rng: Odds) -> Any:
 
 
 @functools.cache
-def _exhibit() -> Exhibit:
-    return Exhibit.of(
+def _exhibit() -> ModelView:
+    return ModelView.of(
         "sines", untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.sines.sample(8, key=KEY))
     )
 

@@ -30,7 +30,7 @@ from odeprocess.forecasting.column_roles import Columns, resolve
 from odeprocess.forecasting.covariates import Covariate
 from odeprocess.forecasting.predict import asked_times
 from odeprocess.forecasting.read_table import read
-from odeprocess.forecasting.rows import Long
+from odeprocess.forecasting.rows import TableRows
 from odeprocess.forecasting.table_layout import Layout
 from odeprocess.forecasting.transforms import Transform
 
@@ -149,10 +149,10 @@ def odd_tables(seed: int, count: int) -> Counter:
     return found
 
 
-def _read(table: Any) -> Callable[[], tuple[Layout, Long]]:
+def _read(table: Any) -> Callable[[], tuple[Layout, TableRows]]:
     """Reads a table as a model does that was fitted on times of the same kind."""
 
-    def reading() -> tuple[Layout, Long]:
+    def reading() -> tuple[Layout, TableRows]:
         came = read(table, separator=",")
         COLUMNS.check(came)
         clock = Clock.of(came, "t")
@@ -164,7 +164,7 @@ def _read(table: Any) -> Callable[[], tuple[Layout, Long]]:
 
 
 def _is_right(
-    reading: Callable[[], tuple[Layout, Long]], rows: Any, echo: Any = None, name_of: Callable[[Any], str] = str
+    reading: Callable[[], tuple[Layout, TableRows]], rows: Any, echo: Any = None, name_of: Callable[[Any], str] = str
 ) -> bool:
     """Whether a table is read as `rows` says; `None` of it where it should have been refused."""
     layout, long = reading()
@@ -192,7 +192,7 @@ def _is_right(
     return same and (echo is None or (_echoed(layout, long, echo, rows) and _is_learned_alike(echo, long)))
 
 
-def _is_learned_alike(table: Any, long: Long) -> bool:
+def _is_learned_alike(table: Any, long: TableRows) -> bool:
     """Whether a table to train on, whose columns are guessed, is the same table, or is refused."""
     try:
         came = read(table)
@@ -228,7 +228,7 @@ def _shown(values: Sequence[float | None]) -> tuple[str, ...]:
     return tuple("nan" if x is None or x != x else repr(float(x) + 0.0) for x in values)
 
 
-def _echoed(layout: Layout, long: Long, frame: Any, rows: list[Row]) -> bool:
+def _echoed(layout: Layout, long: TableRows, frame: Any, rows: list[Row]) -> bool:
     """Whether times that are asked about come back as they were given."""
     asked = asked_times(frame, long, layout)
     back = sorted(map(_exactly, _objects(layout.clock.written(asked.when))))

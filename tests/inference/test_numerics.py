@@ -8,10 +8,10 @@ import optax
 import pytest
 from scipy import stats
 
-from odeprocess.common.linear_algebra import cholesky, orthonormal, orthonormalised, projected, solve_positive, solve_triangular
-from odeprocess.inference.noise_scale import Misfit
-from odeprocess.posterior.calibration import fitted_misfit
-from odeprocess.training.soap import soap, turned
+from odeprocess.common.linear_algebra import cholesky, orthonormal, orthonormalise, project, solve_positive, solve_triangular
+from odeprocess.inference.noise_scale import NoiseScale
+from odeprocess.posterior.calibration import fit_noise_scale
+from odeprocess.training.soap import soap, update_eigenbases
 
 
 def matrix(seed: int, rows: int, columns: int, condition: float) -> np.ndarray:
@@ -25,12 +25,12 @@ def matrix(seed: int, rows: int, columns: int, condition: float) -> np.ndarray:
 def test_qr_takes_a_matrix_apart_and_solves_least_squares(condition):
     a = np.stack([matrix(seed, 20, 6, condition) for seed in range(8)]).astype(np.float32)
     wanted = np.random.default_rng(1).normal(size=(8, 20)).astype(np.float32)
-    q, r = (np.asarray(x, np.float64) for x in jax.vmap(orthonormalised)(a))
+    q, r = (np.asarray(x, np.float64) for x in jax.vmap(orthonormalise)(a))
     np.testing.assert_allclose(q @ r, a, atol=1e-6)
     np.testing.assert_array_equal(np.tril(r, -1), 0.0)
     rounding = 1e-6 * condition  # what float32 leaves of orthogonality, in this form of Gram–Schmidt
     np.testing.assert_allclose(np.swapaxes(q, 1, 2) @ q, np.broadcast_to(np.eye(6), (8, 6, 6)), atol=rounding)
-    values = np.asarray(jax.vmap(projected)(jnp.asarray(q, jnp.float32), wanted), np.float64)
+    values = np.asarray(jax.vmap(project)(jnp.asarray(q, jnp.float32), wanted), np.float64)
     for i in range(8):
         solution = np.linalg.lstsq(a[i].astype(np.float64), wanted[i].astype(np.float64), rcond=None)[0]
         found = np.linalg.solve(r[i], values[i])
@@ -41,7 +41,7 @@ def test_qr_takes_a_matrix_apart_and_solves_least_squares(condition):
 
 
 def test_qr_of_a_matrix_with_an_empty_column_is_finite():
-    q, r = orthonormalised(jnp.asarray(matrix(0, 9, 3, 1.0), jnp.float32).at[:, 1].set(0.0))
+    q, r = orthonormalise(jnp.asarray(matrix(0, 9, 3, 1.0), jnp.float32).at[:, 1].set(0.0))
     assert np.isfinite(q).all() and np.isfinite(r).all() and float(r[1, 1]) == 0.0
 
 
@@ -66,14 +66,14 @@ def test_soap_solves_a_turned_ill_conditioned_problem_better_than_adam():
         (w, _), _ = jax.jit(lambda: jax.lax.scan(step, (start, optimiser.init(start)), jnp.arange(1000)))()
         return float(loss(w, jnp.eye(12)))
 
-    assert left(soap(rate), turned) < left(optax.adam(rate), lambda state: state) / 4
+    assert left(soap(rate), update_eigenbases) < left(optax.adam(rate), lambda state: state) / 4
 
 
 def test_noise_of_a_series_is_drawn_by_its_posterior():
-    misfit, cost, count = Misfit(6.0, 0.5), 9.0, 5.0
+    noise_scale, cost, count = NoiseScale(6.0, 0.5), 9.0, 5.0
     for share in (0.05, 0.5, 0.95):
         expected = np.sqrt((6.0 * 0.5 + cost) / stats.chi2.ppf(share, 6.0 + count))
-        assert float(misfit.draws(cost, count, stats.norm.ppf(share))) == pytest.approx(expected, rel=0.01)
+        assert float(noise_scale.draws(cost, count, stats.norm.ppf(share))) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(("freedom", "least", "most"), [(4.0, 2.5, 6.5), (16.0, 8.0, 32.0), (1e6, 60.0, np.inf)])
@@ -81,7 +81,7 @@ def test_the_noise_of_series_is_found_again(freedom, least, most):
     rng = np.random.default_rng(0)
     counts = rng.integers(5, 30, 1000)
     noise = 2.0 * freedom / rng.chisquare(freedom, 1000)
-    found = fitted_misfit(noise * rng.chisquare(counts), counts)
+    found = fit_noise_scale(noise * rng.chisquare(counts), counts)
     assert least <= found.freedom <= most and found.scale == pytest.approx(2.0, rel=0.15)
 
 

@@ -14,11 +14,11 @@ import odeprocess as odp
 from cases import model, process, random_series
 from odeprocess.common.distributions import Normal
 from odeprocess.data.tasks import Task
-from odeprocess.inference.noise_scale import Misfit
+from odeprocess.inference.noise_scale import NoiseScale
 from odeprocess.posterior.calibration import Calibration
 from odeprocess.process import Extent
-from odeprocess.process.latent import Mixture, Prior
-from odeprocess.training.mixture_prior import fitted
+from odeprocess.process.prior import Mixture, Prior
+from odeprocess.training.mixture_prior import fit_mixture_prior
 from odeprocess.training.objectives import OBJECTIVES, renyi
 
 # Before training the networks beside the linear maps are zero, so this process is linear in its latents, and the
@@ -110,7 +110,7 @@ def test_a_mixture_finds_the_shape_that_one_normal_distribution_cannot():
     centre = ring.mean(0)
     prior = Prior(centre, jnp.zeros((2, 0)), jnp.linalg.cholesky(jnp.cov(ring.T)))
     roots = jnp.broadcast_to(100.0 * jnp.eye(2), (400, 2, 2))
-    mixture = fitted(prior, ring[:300], roots[:300], jnp.zeros((300, 0)), Mixture.parts_for(300)).within(prior)
+    mixture = fit_mixture_prior(prior, ring[:300], roots[:300], jnp.zeros((300, 0)), Mixture.parts_for(300)).within(prior)
 
     def log_density(mixture):
         def part(log_weight, prior):
@@ -131,7 +131,7 @@ def test_draws_of_a_divided_prior_keep_close_to_series_that_were_seen():
     latents = jnp.asarray(np.repeat([[-3.0, 0.0], [3.0, 1.0]], 4, 0) + 0.5 * rng.normal(size=(8, 2)), jnp.float32)
     prior = Prior(latents.mean(0), jnp.zeros((2, 0)), jnp.linalg.cholesky(jnp.cov(latents.T)))
     roots = jnp.broadcast_to(100.0 * jnp.eye(2), (8, 2, 2))
-    mixture = fitted(prior, latents, roots, jnp.zeros((8, 0)), 1).within(prior)
+    mixture = fit_mixture_prior(prior, latents, roots, jnp.zeros((8, 0)), 1).within(prior)
     whole = jax.tree.map(lambda x: x[0], mixture.parts)
 
     def draw(place):
@@ -165,8 +165,8 @@ def test_a_batch_is_its_series_and_no_steps_give_the_guess_back(linear_model):
 
 
 def test_a_series_unlike_those_in_training_is_less_certain(linear_model):
-    def width(misfit, y):
-        table = Calibration.none(1.0, misfit)
+    def width(noise_scale, y):
+        table = Calibration.none(1.0, noise_scale)
         known = dataclasses.replace(linear_model, calibrations={"refined": table})
         low, high = known.condition(times, y, static=STATIC, key=jr.key(0)).refine(64).interval(AT)
         return (high - low).mean()
@@ -175,7 +175,7 @@ def test_a_series_unlike_those_in_training_is_less_certain(linear_model):
     times, deviations = np.repeat(T, 2), 40 * np.array([1, -1] * 3)[:, None]
     usual = np.repeat(Y, 2, axis=0)
     strange = usual + deviations * float(linear_model.process.predict(jnp.zeros(6), jnp.asarray(T), Extent())[0].std[0, 0]) / 2
-    sure, doubtful = Misfit(1e6, 1.0), Misfit(4.0, 1.0)
+    sure, doubtful = NoiseScale(1e6, 1.0), NoiseScale(4.0, 1.0)
     assert width(doubtful, strange) > 3 * width(doubtful, usual)
     assert width(sure, strange) == pytest.approx(width(sure, usual), rel=0.1), "linear: only the noise could tell"
 
@@ -229,17 +229,17 @@ def test_bounds_fall_with_their_order_and_end_at_the_elbo():
 def test_every_objective_trains(objective, tmp_path):
     series = odp.data.lines.sample(8, key=jr.key(0))
     spec = odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6, prior="learned", components=2)
-    polish = 2 if objective == "generative" else 0
-    options = odp.FitOptions(epochs=2, objective=objective, samples=4, batch_size=8, polish=polish)
+    em_epochs = 2 if objective == "generative" else 0
+    options = odp.FitOptions(epochs=2, objective=objective, samples=4, batch_size=8, em_epochs=em_epochs)
     outcome = odp.fit(spec, series, options=options)
-    assert np.isfinite(outcome.history.loss).all() and np.isfinite(outcome.history.polish).all()
-    assert outcome.history.polish.shape == (polish, 1) and outcome.model.info["polished"] == polish
+    assert np.isfinite(outcome.history.loss).all() and np.isfinite(outcome.history.em_loss).all()
+    assert outcome.history.em_loss.shape == (em_epochs, 1) and outcome.model.info["em_epochs"] == em_epochs
     mixture = outcome.model.process.mixture
-    assert mixture is not None and bool(jnp.allclose(*mixture.parts.chol)) is not bool(polish), "polish divides the prior"
+    assert mixture is not None and bool(jnp.allclose(*mixture.parts.chol)) is not bool(em_epochs), "EM ends with a mixture prior"
     outcome.model.save(tmp_path / "model")
     assert eqx.tree_equal(odp.load(tmp_path / "model").process, outcome.model.process)
 
 
 def test_the_second_half_of_training_needs_a_prior():
     with pytest.raises(ValueError, match="learned prior"):
-        odp.fit("np", odp.data.lines.sample(4, key=jr.key(0)), options=odp.FitOptions(polish=1))
+        odp.fit("np", odp.data.lines.sample(4, key=jr.key(0)), options=odp.FitOptions(em_epochs=1))

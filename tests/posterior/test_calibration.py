@@ -10,7 +10,7 @@ from scipy import integrate, stats
 import odeprocess as odp
 from cases import model
 from odeprocess.experiments.scoreboard.prediction_scores import of_draws, of_normal
-from odeprocess.posterior.calibration import COUNTS, GAPS, SIDES, Calibration, Misses, Places
+from odeprocess.posterior.calibration import COUNTS, GAPS, SIDES, Calibration, HeldOutErrors, PredictionPlaces
 
 
 def evidence(seed: int, series: int, scale: float):
@@ -18,19 +18,22 @@ def evidence(seed: int, series: int, scale: float):
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(series), 1000)
     miss = scale * np.abs(rng.standard_normal(len(who))) / 1.6449
-    places = Places(np.exp(rng.uniform(np.log(0.01), 0, len(who))), rng.random(len(who)) < 0.6, rng.uniform(0, 0.3, len(who)))
+    places = PredictionPlaces(
+        np.exp(rng.uniform(np.log(0.01), 0, len(who))), rng.random(len(who)) < 0.6, rng.uniform(0, 0.3, len(who))
+    )
     return rng.choice(COUNTS, len(who)), places, miss, who
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
 def test_the_factor_is_how_much_too_narrow_intervals_were(scale):
-    found = Calibration.fit(Misses(*evidence(0, 100, scale), horizon=1.0))
+    found = Calibration.fit(HeldOutErrors(*evidence(0, 100, scale), horizon=1.0))
     np.testing.assert_allclose(found.factors, scale, rtol=0.15)
 
 
 def test_few_series_make_wider_intervals_not_narrower():
     few, many = (
-        np.mean([Calibration.fit(Misses(*evidence(s, n, 1.0), horizon=1.0)).factors.mean() for s in range(10)]) for n in (5, 100)
+        np.mean([Calibration.fit(HeldOutErrors(*evidence(s, n, 1.0), horizon=1.0)).factors.mean() for s in range(10)])
+        for n in (5, 100)
     )
     assert few > many
 
@@ -39,23 +42,23 @@ def test_factors_change_smoothly_with_distance_and_stay_in_the_table():
     shape = (len(COUNTS), SIDES, len(GAPS))
     found = Calibration(np.linspace(1, 2, np.prod(shape)).reshape(shape), 2.0)
     away = np.linspace(0, 3, 500)[None]
-    sides = [Places(away, *(np.full(away.shape, x) for x in kind)) for kind in ((False, 1.0), (True, 1.0), (True, 0.1))]
+    sides = [PredictionPlaces(away, *(np.full(away.shape, x) for x in kind)) for kind in ((False, 1.0), (True, 1.0), (True, 0.1))]
     inside, beyond, ahead = (found.at(np.array([4]), places) for places in sides)
     for at in (inside, beyond, ahead):
         assert np.abs(np.diff(at)).max() < 0.05 and at.min() >= found.factors.min() and at.max() <= found.factors.max()
     assert (beyond > inside).all() and (ahead > beyond).all()
-    asked = np.array([0, 7]), Places(np.array([[np.inf], [0.1]]), np.array([[True], [False]]), np.zeros((2, 1)))
+    asked = np.array([0, 7]), PredictionPlaces(np.array([[np.inf], [0.1]]), np.array([[True], [False]]), np.zeros((2, 1)))
     np.testing.assert_array_equal(Calibration.from_json(found.to_json(), "calibration").at(*asked), found.at(*asked))
 
 
 def test_places_are_distances_and_sides():
-    found = Places.of(np.array([[0.0, 1.0, 4.0, 5.0]]), np.array([[0.5, 4.0, 9.0]]), np.array([[True, True, False]]))
+    found = PredictionPlaces.of(np.array([[0.0, 1.0, 4.0, 5.0]]), np.array([[0.5, 4.0, 9.0]]), np.array([[True, True, False]]))
     # Beyond the observations, which span 3.5, a distance counts for less.
     np.testing.assert_allclose(found.gaps, [[0.5**2 / 4.0, 0.5, 0.0, 1.0**2 / 4.5]])
-    single = Places.of(np.array([[0.0, 5.0]]), np.array([[2.0]]), np.array([[True]]))
+    single = PredictionPlaces.of(np.array([[0.0, 5.0]]), np.array([[2.0]]), np.array([[True]]))
     np.testing.assert_allclose(single.gaps, [[2.0, 3.0]])
     np.testing.assert_array_equal(found.beyond, [[True, False, False, True]])
-    nothing = Places.of(np.zeros((1, 2)), np.zeros((1, 0)), np.zeros((1, 0), bool))
+    nothing = PredictionPlaces.of(np.zeros((1, 2)), np.zeros((1, 0)), np.zeros((1, 0), bool))
     assert np.isinf(nothing.gaps).all() and nothing.beyond.all()
     np.testing.assert_allclose(found.spans, 3.5)
     assert single.spans.max() == nothing.spans.max() == 0.0
@@ -66,12 +69,12 @@ def test_observations_are_close_together_if_random_ones_would_hardly_be():
     rng, t = np.random.default_rng(0), np.linspace(0, 1, 100)[None]
     for count in (2, 3, 5, 10):
         first = np.arange(100)[None] < count
-        assert (Places.of(t, t, first).sides(np.array([[count]]), 1.0)[~first] == 2).all()
+        assert (PredictionPlaces.of(t, t, first).sides(np.array([[count]]), 1.0)[~first] == 2).all()
         anywhere = rng.permuted(np.repeat(first, 200, 0), axis=1)
-        sides = Places.of(np.repeat(t, 200, 0), t, anywhere).sides(np.array([[count]]), 1.0)
+        sides = PredictionPlaces.of(np.repeat(t, 200, 0), t, anywhere).sides(np.array([[count]]), 1.0)
         assert (sides == 2).mean() < 0.15 and set(np.unique(sides)) >= {0, 1}
     for count in (0, 1):
-        assert (Places.of(t, t, np.arange(100)[None] < count).sides(np.array([[count]]), 1.0)[:, 1:] == 1).all()
+        assert (PredictionPlaces.of(t, t, np.arange(100)[None] < count).sides(np.array([[count]]), 1.0)[:, 1:] == 1).all()
 
 
 def test_a_table_of_two_sides_is_read_as_it_was_meant():
@@ -90,7 +93,7 @@ def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
     assert set(odp.load(tmp_path / "model").calibrations) == {"amortised"}
     t, at = [0.2, 0.5], [0.1, 0.9]
     before, after = (m.condition(t, y[0, :2], static=[0.0], key=jr.key(0)) for m in (plain, odp.load(tmp_path / "model")))
-    places = Places.of(np.array([at]), np.array([t]), np.ones((1, 2), bool))
+    places = PredictionPlaces.of(np.array([at]), np.array([t]), np.ones((1, 2), bool))
     factor = sure.calibrations["amortised"].at(np.array([2]), places)
     assert factor.min() > 1.0
     np.testing.assert_allclose(after.std(at), factor[0][:, None] * before.std(at), rtol=1e-4)
@@ -101,15 +104,15 @@ def test_series_that_were_seen_count_as_much_as_others_do_and_not_as_better():
     rng = np.random.default_rng(0)
     counts, series = np.repeat([1, 3], 500), np.tile(np.arange(50), 20)
     sizes = rng.exponential(size=1000) * np.where(series < 10, 2.0, 1.0)  # known by heart: half as far off
-    places = Places(np.ones(1000), np.ones(1000, bool), np.ones(1000))
-    found = Misses(counts, places, sizes, series, 1.0)
-    level, new = found.levelled(10), series >= 10
+    places = PredictionPlaces(np.ones(1000), np.ones(1000, bool), np.ones(1000))
+    found = HeldOutErrors(counts, places, sizes, series, 1.0)
+    level, new = found.match_scale(10), series >= 10
     np.testing.assert_array_equal(level.sizes[~new], sizes[~new])
     assert np.allclose(level.sizes[new] / sizes[new], level.sizes[new][0] / sizes[new][0]) and (level.sizes >= sizes).all()
     assert np.quantile(level.sizes[new], 0.8) == pytest.approx(np.quantile(sizes[~new], 0.8), rel=0.1)
     worse = found._replace(series=49 - series)  # the first forty are the better ones
-    np.testing.assert_array_equal(worse.levelled(40).sizes, sizes)
-    np.testing.assert_array_equal(found.levelled(50).sizes, sizes)
+    np.testing.assert_array_equal(worse.match_scale(40).sizes, sizes)
+    np.testing.assert_array_equal(found.match_scale(50).sizes, sizes)
 
 
 @pytest.mark.parametrize("refined", [False, True])
@@ -119,9 +122,9 @@ def test_seen_series_of_any_length_join_the_held_out_ones(refined):
         odp.make_series(np.tile(np.linspace(0, 1, n), (k, 1)), rng.standard_normal((k, n, 2)), static=np.zeros((k, 1)))
         for k, n in ((4, 6), (9, 11))
     )
-    alone, both = (model("ndp").misses(held, seen=more, refined=refined, draws=8) for more in (None, seen))
+    alone, both = (model("ndp").held_out_errors(held, seen=more, refined=refined, draws=8) for more in (None, seen))
     assert set(np.unique(alone.series)) == set(range(4)) and set(np.unique(both.series)) == set(range(13))
-    assert both.misfit == alone.misfit, "how noise varies is known from series that were not seen"
+    assert both.noise_scale == alone.noise_scale, "how noise varies is known from series that were not seen"
     with pytest.raises(ValueError, match="`seen` is"):
         model("ndp").calibrated(held, seen=np.zeros(3))
     with pytest.raises(ValueError, match=r"`seen` has 1 channel\(s\) and 0 static covariate\(s\); this model has 2 and 1"):

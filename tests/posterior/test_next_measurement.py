@@ -6,7 +6,7 @@ import pytest
 
 import odeprocess as odp
 from cases import model as case_model
-from odeprocess.posterior.next_measurement import measured
+from odeprocess.posterior.next_measurement import condition_on_measurement
 
 KEY = jr.key(2)
 MODEL = "ndp, fixed noise"
@@ -61,7 +61,7 @@ def test_a_batch_is_chosen_as_if_those_before_had_been_measured(posterior):
 def test_a_measurement_shrinks_draws_as_conditioning_does():
     rng = np.random.default_rng(0)
     curves = (rng.normal(size=(400, 3)) @ rng.normal(size=(3, 4)))[:, :, None]
-    after = np.asarray(measured(curves, curves[:, 1, 0], 0.5))[..., 0]
+    after = np.asarray(condition_on_measurement(curves, curves[:, 1, 0], 0.5))[..., 0]
     before = np.cov(curves[..., 0].T, bias=True)
     exact = before - np.outer(before[1], before[1]) / (before[1, 1] + 0.5)
     np.testing.assert_allclose(np.cov(after.T, bias=True), exact, atol=1e-4)

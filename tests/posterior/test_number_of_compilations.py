@@ -71,7 +71,7 @@ def test_fits_with_the_same_shapes_share_their_compilation():
 def test_training_longer_compiles_nothing():
     series = odp.data.sines.sample(10, key=KEY)
     small = odp.variant("ndp-linear", r_dim=5, z_dim=2, l_dim=2, h_dim=5)
-    parts = (epoch.run_epoch, expectation_maximisation.run_polish, expectation_maximisation.e_step)
+    parts = (epoch.run_epoch, expectation_maximisation.m_step_epoch, expectation_maximisation.e_step)
 
     def train(steps):
         before = [part._cache_size() for part in parts]

@@ -11,13 +11,13 @@ import jax.random as jr
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from odeprocess.process.tableaus import TABLEAUS
 
 import odeprocess as odp
 from cases import small
 from odeprocess.process import AbstractField, Extent, Grid, OdeFlow
 from odeprocess.process.kernels import cuda, fused
 from odeprocess.process.kernels.cuda import Network
+from odeprocess.process.runge_kutta import TABLEAUS
 
 TESTS = Path(__file__).parents[1]
 EXTENT = Extent(1, 2)
@@ -109,7 +109,7 @@ class Emulated:
         subprocess.run([str(COMPILER), *flags, str(TESTS / "emulated.cc"), "-o", str(library)], check=True)
         self.library = ctypes.CDLL(str(library))
 
-    def __call__(self, kind: str, course: fused.Course, blocks: int, inputs: list, others: list) -> None:
+    def __call__(self, kind: str, step_grid: fused.StepGrid, blocks: int, inputs: list, others: list) -> None:
         groups, batch, _ = inputs[5].shape
 
         class Batch(ctypes.Structure):
@@ -122,7 +122,7 @@ class Emulated:
         def pointers(arrays):
             return (ctypes.c_void_p * len(arrays))(*(x.ctypes.data for x in arrays))
 
-        described = Batch(pointers(inputs), (batch, course.count, blocks), (course.t0, course.step))
+        described = Batch(pointers(inputs), (batch, step_grid.count, blocks), (step_grid.t0, step_grid.step))
         rest = [pointers(others)] if kind == "pull" else [ctypes.c_void_p(x.ctypes.data) for x in others]
         getattr(self.library, f"run_{kind}")(groups, ctypes.byref(described), *rest)
 
@@ -146,18 +146,18 @@ def test_the_kernels_compute_what_defines_them(network, order, tile, groups, bat
     weights = [normal(groups, width, state + 1), normal(groups, width, width + 1)]
     weights.append(normal(groups, out, width + 1 + skip * (state + 1)))
     inputs = [*weights, normal(groups, batch, width), normal(groups, batch, out * skip), normal(groups, batch, state)]
-    course = fused.Course(0.3, -0.2, 2, order)
+    step_grid = fused.StepGrid(0.3, -0.2, 2, order)
 
-    made = [np.array(x) for x in fused.march_p.bind(*inputs, course=course)]
+    made = [np.array(x) for x in fused.runge_kutta_p.bind(*inputs, step_grid=step_grid)]
     found = [np.full_like(x, np.nan) for x in made]
-    kernels("march", course, blocks, inputs, found)
+    kernels("march", step_grid, blocks, inputs, found)
     close(found, made)
 
     cotangents = [normal(*x.shape) for x in made]
-    true = fused.pull_p.bind(*inputs, *made, *cotangents, course=course, weights=True)
+    true = fused.pull_p.bind(*inputs, *made, *cotangents, step_grid=step_grid, weights=True)
     parts = np.full((groups, blocks, sum(x[0].size for x in weights)), np.nan, np.float32)
     found = [np.full_like(x, np.nan) for x in inputs[3:]]
-    kernels("pull", course, blocks, inputs, [*made, *cotangents, parts, *found])
+    kernels("pull", step_grid, blocks, inputs, [*made, *cotangents, parts, *found])
     close([parts.sum(1), *found], [jnp.concatenate([x.reshape(groups, -1) for x in true[:3]], 1), *true[3:]])
     assert kernels.library.shared_bytes() == network.shared_bytes(tile, len(TABLEAUS[order].nodes))
 

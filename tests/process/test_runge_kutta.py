@@ -3,9 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from odeprocess.process.tableaus import TABLEAUS
 
-from odeprocess.process.runge_kutta import march
+from odeprocess.process.runge_kutta import TABLEAUS, runge_kutta_steps
 
 STEP, COUNT = 0.2, 3
 TABLEAU = TABLEAUS[3]
@@ -28,7 +27,7 @@ def plain(weights, l0):
 
 
 def marched(weights, l0):
-    states, slopes, last = march(lambda t, l: velocity(weights, t, l), TABLEAU, 0.1, STEP, COUNT, l0, 1)
+    states, slopes, last = runge_kutta_steps(lambda t, l: velocity(weights, t, l), TABLEAU, 0.1, STEP, COUNT, l0, 1)
     assert slopes.shape == (COUNT, len(TABLEAU.nodes), *l0.shape)
     return (states[-1] ** 3).sum() + (last**2).sum()
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 from hypothesis import given, strategies as st
-from odeprocess.process.tableaus import TABLEAUS
 
 import odeprocess as odp
 from odeprocess.process import AbstractField, Adaptive, Extent, Grid, OdeFlow
+from odeprocess.process.runge_kutta import TABLEAUS
 from odeprocess.process.solvers import MAX_HORIZONS
 
 SPIN = np.array([[-0.3, -5.0], [5.0, -0.3]])

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Response
 import odeprocess as odp
 from cases import untrained
 from fuzzing.servers import started
-from odeprocess.serving.http import Hosted, Limits, create_app
+from odeprocess.serving.http import Limits, ServedModel, create_app
 from odeprocess.serving.http.connection_limits import LOOK
 from odeprocess.serving.http.run import Server, bound
 from server_cases import API, points
@@ -25,9 +25,9 @@ LONGEST = 60.0  # seconds that anything may take, on the busiest machine
 
 
 @pytest.fixture(scope="module")
-def lines() -> Hosted:
+def lines() -> ServedModel:
     series = odp.data.lines.sample(4, key=jr.key(0))
-    return Hosted.of("lines", untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), series))
+    return ServedModel.of("lines", untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), series))
 
 
 @contextlib.contextmanager

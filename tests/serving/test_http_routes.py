@@ -19,7 +19,7 @@ import odeprocess as odp
 from cases import SOLVER, untrained
 from odeprocess.forecasting.covariates import Covariate
 from odeprocess.forecasting.transforms import Transform
-from odeprocess.serving.http import Hosted, Limits, create_app
+from odeprocess.serving.http import Limits, ServedModel, create_app
 from odeprocess.serving.http.run import bound
 from server_cases import API, points, shape
 
@@ -47,22 +47,22 @@ def served(app):
 def sines() -> odp.Model:
     series = odp.data.sines.sample(8, key=jr.key(0))
     model = untrained(odp.variant("ndp", **SIZES), series)
-    return dataclasses.replace(model, scaling=model.scaling.reaching(series))
+    return dataclasses.replace(model, scaling=model.scaling.with_training_range(series))
 
 
 @pytest.fixture(scope="module")
-def doses() -> Hosted:
+def doses() -> ServedModel:
     """As a forecaster would save it: positive values, a number and a category for each series."""
     series = odp.data.sines.sample(8, key=jr.key(0))
     static = np.concatenate([np.arange(8.0)[:, None], np.eye(2)[np.arange(8) % 2]], 1)
     model = untrained(odp.variant("ndp", **SIZES), odp.Series(series.t, series.y, series.mask, static))
-    return Hosted("doses", model, ("level",), (Transform("log", 2.0),), (Covariate("dose"), Covariate("sex", ("f", "m"))))
+    return ServedModel("doses", model, ("level",), (Transform("log", 2.0),), (Covariate("dose"), Covariate("sex", ("f", "m"))))
 
 
 @pytest.fixture(scope="module")
 def client(sines, doses):
     limits = Limits(series=40, points=30)
-    app = create_app([Hosted.of("sines", sines), doses], limits=limits, warm=False)
+    app = create_app([ServedModel.of("sines", sines), doses], limits=limits, warm=False)
     with served(app) as client:
         yield client
 
@@ -231,7 +231,7 @@ def test_events_follow_a_series_until_it_is_deleted(client):
 
 
 def test_with_a_token_only_health_is_open_and_idle_series_expire(sines):
-    app = create_app([Hosted.of("sines", sines)], token="secret", limits=Limits(idle=0.4), warm=False)
+    app = create_app([ServedModel.of("sines", sines)], token="secret", limits=Limits(idle=0.4), warm=False)
     with served(app) as client:
         assert client.get("/health").status_code == 200
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from odeprocess.serving.http.run import bound
-from odeprocess.serving.playground import Gallery, gather, mount
+from odeprocess.serving.playground import ModelMenu, load_views, mount
 from odeprocess.serving.playground.page import Page
 from playground_cases import prey_folder
 from server_cases import shape
@@ -29,8 +29,8 @@ MOST = 3
 
 
 @pytest.fixture(scope="module")
-def gallery(tmp_path_factory) -> Gallery:
-    return Gallery(gather([prey_folder(tmp_path_factory.mktemp("models"))]))
+def gallery(tmp_path_factory) -> ModelMenu:
+    return ModelMenu(load_views([prey_folder(tmp_path_factory.mktemp("models"))]))
 
 
 @contextlib.contextmanager

@@ -11,14 +11,14 @@ from hypothesis import given, strategies as st
 
 import odeprocess as odp
 from odeprocess.inference import batched
-from odeprocess.serving.playground import Exhibit, Question, gather, mount
+from odeprocess.serving.playground import ModelView, Question, load_views, mount
 from odeprocess.serving.playground.csv_upload import read_csv
 from odeprocess.serving.playground.descriptions import band_widths
-from odeprocess.serving.playground.model_menu import Gallery
+from odeprocess.serving.playground.model_menu import ModelMenu
+from odeprocess.serving.playground.model_view import GAUSSIAN
 from odeprocess.serving.playground.observations import CAPACITY, Observations
 from odeprocess.serving.playground.page import Page
-from odeprocess.serving.playground.predictions import DRAWS, SEED, grid, warm_up
-from odeprocess.serving.playground.served_model import GAUSSIAN
+from odeprocess.serving.playground.predictions import DRAWS, SEED, grid, predict, warm_up
 from odeprocess.serving.playground.session import Session
 from playground_cases import prey_folder, sines_folder, table_folder
 
@@ -28,14 +28,14 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["add", "set", "delete", "load", "c
 
 
 @pytest.fixture(scope="module")
-def exhibits(sines_model, tmp_path_factory) -> dict[str, Exhibit]:
+def views(sines_model, tmp_path_factory) -> dict[str, ModelView]:
     root = tmp_path_factory.mktemp("models")
-    return gather([sines_folder(sines_model, root), prey_folder(root), table_folder(root)])
+    return load_views([sines_folder(sines_model, root), prey_folder(root), table_folder(root)])
 
 
 @pytest.fixture
-def session(exhibits) -> Session:
-    return Session(exhibits)
+def session(views) -> Session:
+    return Session(views)
 
 
 def act(held: Observations, kind: str, place: int, t: float, y: float) -> None:
@@ -110,17 +110,17 @@ def test_there_is_room_for_so_many():
 
 
 @given(st.lists(st.tuples(NUMBERS, st.one_of(st.none(), NUMBERS), NUMBERS), min_size=1, max_size=9), st.sampled_from(",;\t"))
-def test_csv_files_are_read_as_they_were_written(exhibits, rows, separator):
+def test_csv_files_are_read_as_they_were_written(views, rows, separator):
     lines = [["time", "predators", "prey"], *([t, "" if a is None else a, b] for t, a, b in rows)]
     text = "\r\n".join(separator.join(map(str, line)) for line in lines)
-    found, said = read_csv(text.encode("utf-8-sig"), exhibits["Predators and prey"])
+    found, said = read_csv(text.encode("utf-8-sig"), views["Predators and prey"])
     assert said.startswith(f"Loaded {len(rows)} observation")
     expected = [(t, [b, math.nan if a is None else a]) for t, a, b in rows]
     np.testing.assert_array_equal([[t, *y] for t, y in found], [[t, *y] for t, y in expected])
 
 
-def test_of_several_series_in_a_file_the_first_is_read(exhibits):
-    found, said = read_csv(b"id,t,y\na,0,1\nb,0,2\na,1,3\n\n", exhibits["Sines"])
+def test_of_several_series_in_a_file_the_first_is_read(views):
+    found, said = read_csv(b"id,t,y\na,0,1\nb,0,2\na,1,3\n\n", views["Sines"])
     assert found == [(0.0, [1.0]), (1.0, [3.0])] and said == "Loaded 2 observations of a, the first of 2 series."
 
 
@@ -147,32 +147,32 @@ def test_of_several_series_in_a_file_the_first_is_read(exhibits):
         (b"t,y\n" + b"1,2\n" * 300_000, "bytes; expected"),
     ],
 )
-def test_bad_files_get_one_message(exhibits, content, says):
+def test_bad_files_get_one_message(views, content, says):
     with pytest.raises(ValueError, match=says):
-        read_csv(content, exhibits["Sines"])
+        read_csv(content, views["Sines"])
 
 
-def test_an_outlook_is_what_the_posterior_says(exhibits):
-    exhibit = exhibits["Sines"]
+def test_an_outlook_is_what_the_posterior_says(views):
+    view = views["Sines"]
     t, y = np.array([-1.0, 2.0]), np.array([[0.3], [0.5]])
-    found = outlook(exhibit, Question(t, y, np.zeros(0), level=0.8))
-    posterior = exhibit.model.condition(t, y, key=jr.key(SEED), draws=DRAWS)
+    found = predict(view, Question(t, y, np.zeros(0), level=0.8))
+    posterior = view.model.condition(t, y, key=jr.key(SEED), draws=DRAWS)
     np.testing.assert_allclose(found.mean, posterior.mean(found.t), atol=1e-6)
     np.testing.assert_array_equal(np.stack([found.low, found.high]), posterior.interval(found.t, 0.8, of="function"))
 
 
-def test_clicks_compile_nothing_after_the_warm_up(exhibits):
-    exhibit = exhibits["Predators and prey"]
-    warm_up(exhibit)
+def test_clicks_compile_nothing_after_the_warm_up(views):
+    view = views["Predators and prey"]
+    warm_up(view)
     compiled = [batched.observe, batched.decode, batched.draw, batched.quantiles]
     before = [function._cache_size() for function in compiled]
-    session = Session(exhibits)
+    session = Session(views)
     session.choose("Predators and prey")
     for i in range(CAPACITY):
         session.add(i % 2, i / CAPACITY, 1.0)
         session.settings.level, session.settings.of = 0.5 + i / 200, ("function", "observations")[i % 2]
         if i % 9 == 0 or i in (16, 17, 32, 33, CAPACITY - 1):
-            session.outlooks()
+            session.predictions()
     assert [function._cache_size() for function in compiled] == before
 
 
@@ -191,8 +191,8 @@ def test_exhibits_keep_their_observations(session):
 
 
 @given(st.floats(0.0, 0.5), st.floats(0.01, 50.0))
-def test_a_point_is_shown_where_it_was_dropped_whatever_the_noise(exhibits, noise, level):
-    session = Session(exhibits)
+def test_a_point_is_shown_where_it_was_dropped_whatever_the_noise(views, noise, level):
+    session = Session(views)
     session.choose("table")
     session.put(-1, 1.0, [2.0, -1.0])
     session.settings.noise = noise
@@ -223,50 +223,50 @@ def test_values_that_cannot_be_are_refused(session):
     assert len(session.observations) == 0
 
 
-def test_covariates_are_those_of_the_forecaster(session, exhibits):
+def test_covariates_are_those_of_the_forecaster(session, views):
     session.choose("table")
     assert session.static.tolist() == [2.0, 1.0, 0.0]  # the mean dose, and the first sex
     session.put(-1, 1.0, [2.0, 0.5])
-    usual = session.outlooks()["Neural ODE process"].mean
+    usual = session.predictions()["Neural ODE process"].mean
     session.static[:] = [4.0, 0.0, 1.0]
-    assert np.abs(session.outlooks()["Neural ODE process"].mean - usual).max() > 1e-4
+    assert np.abs(session.predictions()["Neural ODE process"].mean - usual).max() > 1e-4
     rows = {"id": ["x"], "t": [1.0], "level": [2.0], "speed": [0.5], "dose": [4.0], "sex": ["m"]}
-    expected = odp.Forecaster.load(exhibits["table"].folder)._read(pd.DataFrame(rows))
+    expected = odp.Forecaster.load(views["table"].folder)._read(pd.DataFrame(rows))
     np.testing.assert_array_equal(expected.static[0], session.static)
 
 
 def test_observations_make_the_band_narrower_and_words_say_so(session):
     widths = []
     for t in (-3.0, -1.5, 0.0, 1.5, 3.0):
-        found = session.outlooks()["Neural ODE process"]
+        found = session.predictions()["Neural ODE process"]
         widths.append(found.width.mean())
         session.add(0, t, 0.6 * math.sin(t))
     assert widths[-1] < 0.7 * widths[0]
-    said = band_widths(session, session.outlooks()["Neural ODE process"])
+    said = band_widths(session, session.predictions()["Neural ODE process"])
     assert "<b>5 observations</b>: the 90 % band is <b>0." in said and "widest at" in said
 
 
 def test_a_suggestion_is_a_time_of_the_exhibit(session):
     session.add(0, 0.0, 0.5)
-    low, high = session.exhibit.span
+    low, high = session.view.span
     assert low <= session.suggestion() <= high
 
 
 @pytest.mark.parametrize("title", ["Sines", "table"])
-def test_the_saved_code_runs_and_makes_the_saved_picture(exhibits, title, tmp_path, monkeypatch):
-    session = Session(exhibits)
+def test_the_saved_code_runs_and_makes_the_saved_picture(views, title, tmp_path, monkeypatch):
+    session = Session(views)
     session.choose(title)
-    session.settings.beside = tuple(session.exhibit.beside)
+    session.settings.beside = tuple(session.view.beside)
     session.settings.refine = False
-    values = [1.5, 0.2][: session.exhibit.channels]
+    values = [1.5, 0.2][: session.view.channels]
     session.put(-1, 1.0, values)
     monkeypatch.chdir(tmp_path)
     scope: dict = {}
-    exec(compile(session.program(session.exhibit.ranges), "saved", "exec"), scope)
+    exec(compile(session.program(session.view.ranges), "saved", "exec"), scope)
     (written,) = tmp_path.glob("*.png")
-    assert written.read_bytes() == session.picture(session.exhibit.ranges)
+    assert written.read_bytes() == session.picture(session.view.ranges)
     assert list(scope["answers"]) == list(session.columns())
-    found = session.outlooks()
+    found = session.predictions()
     for title, said in scope["answers"].items():
         for one, other in zip(said, found[title], strict=True):
             np.testing.assert_array_equal(one, other)
@@ -289,13 +289,13 @@ def test_models_of_other_shapes_are_refused(tmp_path):
     series = odp.make_series([[0.0, 1.0]] * 2, np.random.default_rng(0).random((2, 2, 5)))
     untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), series).save(tmp_path / "wide")
     with pytest.raises(ValueError, match="of 5 channels; the playground shows 4 at most"):
-        Exhibit.load(tmp_path / "wide")
+        ModelView.load(tmp_path / "wide")
 
 
 def test_exhibits_of_the_same_variables_stand_beside_each_other(sines_model, tmp_path):
     for name in ("one", "two"):
         sines_model.save(tmp_path / name)
-    found = gather([tmp_path / "one", tmp_path / "two"])
+    found = load_views([tmp_path / "one", tmp_path / "two"])
     assert {title: list(each.beside) for title, each in found.items()} == {"one": ["two"], "two": ["one"]}
     assert grid(found["one"])[0] < found["one"].span[0]
 
@@ -309,8 +309,8 @@ def test_the_page_is_no_part_of_the_interface(sines_model):
 
 @PANEL
 @pytest.mark.parametrize(("t", "y"), [(1e300, 0.5), (0.5, 1e300), (0.5, -1e308), (1e12, 1e12)])
-def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(exhibits, t, y):
-    page = Page(Gallery(exhibits))
+def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(views, t, y):
+    page = Page(ModelMenu(views))
     page.attempt(lambda: page.session.put(-1, 0.5, [0.2]))
     before, complaint = page.session.observations.rows, page.texts.parts["message"]
     assert complaint.object == ""
@@ -322,8 +322,8 @@ def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(exhi
 
 
 @PANEL
-def test_a_covariate_that_the_model_cannot_bear_is_refused_and_changes_nothing(exhibits):
-    page = Page(Gallery(exhibits))
+def test_a_covariate_that_the_model_cannot_bear_is_refused_and_changes_nothing(views):
+    page = Page(ModelMenu(views))
     page.controls._choose("table")
     page.attempt(lambda: page.session.static.__setitem__(0, 1e300))
     assert page.session.static[0] == 2.0

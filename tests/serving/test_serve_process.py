@@ -7,11 +7,11 @@ from typer.testing import CliRunner
 
 import odeprocess as odp
 from odeprocess.cli.app import app
-from odeprocess.serving.http import Hosted, Limits
+from odeprocess.serving.http import Limits, ServedModel
 from odeprocess.serving.http.errors import Refused
 from odeprocess.serving.http.run import bound
 from odeprocess.serving.http.schemas import NewSeries
-from odeprocess.serving.http.service import Desk
+from odeprocess.serving.http.service import Service
 from odeprocess.serving.http.store import Entry, Store
 from server_cases import API, lines_folder, serving
 
@@ -54,12 +54,12 @@ def test_series_of_models_that_are_not_served_are_kept(folder, tmp_path):
             store.open(Entry(name, name, None, None))
             store.add(name, 0, [0.5], [[1.0]])
     store.close()
-    desk = Desk({"lines": Hosted.of("lines", model)}, Store(state), Limits())
-    assert list(desk.entries) == ["lines"] and desk.card("lines").count == 1
+    service = Service({"lines": ServedModel.of("lines", model)}, Store(state), Limits())
+    assert list(service.entries) == ["lines"] and service.card("lines").count == 1
     with pytest.raises(Refused, match="there already"):
-        desk.open(NewSeries(id="other"))
-    assert desk.store.observations("other") == ([0.5], [[1.0]])
-    desk.store.close()
+        service.open(NewSeries(id="other"))
+    assert service.store.observations("other") == ([0.5], [[1.0]])
+    service.store.close()
 
 
 def refused(*arguments, folder):

@@ -26,7 +26,7 @@ RUN = {
     "series": SINES,
     "validation": SINES[:4],
     "options": odp.FitOptions(
-        epochs=20, polish=20, batch_size=4, learning_rate=0.2, patience=4, validation_draws=2, max_bad_steps=3
+        epochs=20, em_epochs=20, batch_size=4, learning_rate=0.2, patience=4, validation_draws=2, max_bad_steps=3
     ),
     "seeds": [0, 1],
 }
@@ -115,7 +115,7 @@ def files(folder: Path) -> list[str]:
 
 
 def test_a_run_stopped_after_any_epoch_ends_as_one_that_never_was(whole, tmp_path):
-    first, second = len(whole.history.loss), len(whole.history.polish)
+    first, second = len(whole.history.loss), len(whole.history.em_epochs)
     assert first < 20 and second == 20, "patience must end the first half early for this to say all it should"
     for epochs in (1, first - 1, first, first + 1, first + 12, first + 20):
         folder = tmp_path / str(epochs)

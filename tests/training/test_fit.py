@@ -139,7 +139,7 @@ def test_warm_up_and_growth_begin_and_end_where_they_should():
     weights = np.concatenate([epoch._kl_weights(plan, jnp.asarray(e), jnp.asarray(8), jnp.float32) for e in range(8)])
     assert weights[0] == 0.0 and (np.diff(weights[:17]) > 0).all() and (weights[16:] == 1.0).all()
     series = jax.tree.map(jnp.asarray, SINES)
-    shown = [epoch._grown(plan, series, jnp.asarray(e), jnp.asarray(8)).observed for e in range(8)]
+    shown = [epoch._grow_horizon(plan, series, jnp.asarray(e), jnp.asarray(8)).observed for e in range(8)]
     first, end = series.t.min(), series.t.max()
     assert (shown[0] == (series.t <= first + 0.1 * (end - first) + 1e-6)).all()
     assert all((a <= b).all() and (a != b).any() for a, b in itertools.pairwise(shown[:5])) and shown[4].all()

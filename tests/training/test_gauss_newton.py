@@ -11,11 +11,11 @@ from jax.flatten_util import ravel_pytree
 
 import odeprocess as odp
 from cases import CASES, model
-from odeprocess.inference.least_squares import Problem
+from odeprocess.inference.least_squares import LeastSquaresProblem
 from odeprocess.posterior.held_out import errors_on
 from odeprocess.process.likelihood import GaussianLikelihood
 from odeprocess.training.fit import fit
-from odeprocess.training.gauss_newton import _current, _curves, _system, settled, settles
+from odeprocess.training.gauss_newton import _current, _curves, _system, can_converge, gauss_newton_fit
 
 STEPS = 60
 SHAPE = (40, 30)  # series and points of all these fits: they share their compilations
@@ -38,15 +38,15 @@ def trained() -> dict[float, tuple[odp.Model, odp.Model]]:
         series = curves(noise, 0)
         plan = odp.recipe(series, steps=STEPS, spec="ndp-linear")
         before = fit(series=series, progress=False, **plan).model
-        found[noise] = before, settled(before, series, plan["sampler"])
+        found[noise] = before, gauss_newton_fit(before, series, plan["sampler"])
     return found
 
 
 def test_only_linear_processes_with_a_prior_settle():
     sharp = {name: spec.replace(noise_start=-6.0) for name, spec in CASES.items()}
     models = {name: odp.Model(spec.build(key=jr.key(0)), spec, model(name).scaling) for name, spec in sharp.items()}
-    assert {name for name, each in models.items() if settles(each)} == {"ndp-linear"}
-    assert not settles(model("ndp-linear")), "with much noise gradient steps are enough"
+    assert {name for name, each in models.items() if can_converge(each)} == {"ndp-linear"}
+    assert not can_converge(model("ndp-linear")), "with much noise gradient steps are enough"
 
 
 def test_without_noise_errors_fall_many_times(trained):
@@ -79,7 +79,7 @@ def test_with_noise_its_size_is_found_and_predictions_stay_as_good(trained):
 def test_what_is_settled_stays_as_it_is_and_can_be_saved(trained, tmp_path):
     _, after = trained[0.0]
     series = curves(0.0, 0)
-    again = settled(after, series, odp.recipe(series, spec="ndp-linear")["sampler"])
+    again = gauss_newton_fit(after, series, odp.recipe(series, spec="ndp-linear")["sampler"])
     assert again is after or again.info["settled"] < 1.0
     after.save(tmp_path / "model")
     loaded = odp.load(tmp_path / "model")
@@ -97,7 +97,7 @@ def test_irregular_series_with_gaps_and_covariates_settle():
         y[rng.random(y.shape) < 0.2] = np.nan
         y[0] = 0.5  # no channel is empty
     series = odp.make_series(times, values, static=levels[:, :1])
-    after = settled(before, series, odp.TaskSampler())
+    after = gauss_newton_fit(before, series, odp.TaskSampler())
     assert after.info["settled"] > 0.1
     t, y, own = times[0], values[0], levels[0, :1]
     means = [each.condition(t, y, static=own, key=jr.key(0)).refine().mean(t) for each in (before, after)]
@@ -122,7 +122,7 @@ def test_the_system_is_that_of_the_best_latents_of_each_weight(trained):
             def one(series):
                 moved = eqx.tree_at(_curves, exact, unravel(weights))
                 zero = jnp.zeros(exact.z_dim)
-                problem = Problem.of(moved, exact.prior, series, zero, extent)
+                problem = LeastSquaresProblem.of(moved, exact.prior, series, zero, extent)
                 value, slopes = problem.residuals(zero, series.y, zero), jax.jacfwd(problem.residuals)(zero, series.y, zero)
                 z = -jnp.linalg.lstsq(slopes, value)[0]
                 return 0.5 * (problem.residuals(z, series.y, zero) ** 2).sum()

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings, strategies as st
 import odeprocess as odp
 from cases import process, small
 from odeprocess.posterior.held_out import WORST
+from odeprocess.training import model_selection
 from odeprocess.training.model_selection import (
     DOUBTFUL,
     ENOUGH,
@@ -62,7 +63,7 @@ def test_much_worse_is_more_than_the_rest_of_training_makes_up_for():
 
 
 class Ended(NamedTuple):
-    """A model, as far as a contest looks at it."""
+    """A model, as far as a model_selection looks at it."""
 
     name: str
     ending: float
@@ -102,10 +103,10 @@ def test_no_process_is_trained_longer_than_it_takes_to_decide(monkeypatch, heats
         return Done([Ended(spec.variant, ending) for _ in seeds])
 
     kept, held = held_back(series)
-    monkeypatch.setattr(contest, "fit", fitted)
-    monkeypatch.setattr(contest, "settles", lambda model: False)
-    monkeypatch.setattr(contest, "errors_on", lambda model, held, key: np.full(4, np.log(model.ending)))
-    monkeypatch.setattr(contest, "_noted", lambda model, rivals, entries: model)
+    monkeypatch.setattr(model_selection, "fit", fitted)
+    monkeypatch.setattr(model_selection, "settles", lambda model: False)
+    monkeypatch.setattr(model_selection, "errors_on", lambda model, held, key: np.full(4, np.log(model.ending)))
+    monkeypatch.setattr(model_selection, "_noted", lambda model, rivals, entries: model)
     (best,) = winners(kept, held, steps=1000, seeds=(0,))
     assert done == trainings and best is not None and best.name == winner
 
@@ -114,7 +115,7 @@ def test_where_all_break_down_the_message_says_so(monkeypatch):
     def broken(**_):
         raise odp.TrainingError("broke down")
 
-    monkeypatch.setattr(contest, "fit", broken)
+    monkeypatch.setattr(model_selection, "fit", broken)
     with pytest.raises(odp.TrainingError, match=r"Every process broke down: ndp-linear, ndp-state\. Look for"):
         odp.learn(odp.data.lines.sample(12, key=jr.key(0)))
 
@@ -168,7 +169,7 @@ def test_an_untimed_field_is_the_same_at_all_times(name):
 def test_learn_gives_a_calibrated_winner_that_forecasts():
     series = odp.data.lines.sample(60, key=jr.key(0))
     model = odp.learn(series, steps=150, progress=False)
-    tried = model.info["contest"]
+    tried = model.info["model_selection"]
     assert model.spec.variant in tried and set(tried) <= set(RIVALS) and RIVALS[0] in tried
     assert len(tried) == len(RIVALS) or tried[RIVALS[0]] < ENOUGH, "all are tried unless the first is good enough"
     assert set(model.calibrations) == {"refined", "amortised"}

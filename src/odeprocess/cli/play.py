@@ -58,11 +58,11 @@ def _listen(port: int) -> Any:
 
 
 def _gallery(folders: list[Path], console: Any) -> Any:
-    from odeprocess.serving.playground import Gallery, demo_models, gather
+    from odeprocess.serving.playground import ModelMenu, demo_models, load_views
 
     if folders:
         with console.status("Compiling"):
-            gallery = Gallery(gather(folders))
+            gallery = ModelMenu(load_views(folders))
         gallery.prepare()
         return gallery
     root, names = demo_models.cache(), demo_models.available()
@@ -74,6 +74,6 @@ def _gallery(folders: list[Path], console: Any) -> Any:
             demo_models.train(names[0], root, lambda part: bar.update(task, completed=part))
     there = [name for name in names if demo_models.ready(name, root)]
     with console.status("Compiling"):
-        gallery = Gallery(gather([root / name for name in there]))
+        gallery = ModelMenu(load_views([root / name for name in there]))
     gallery.prepare([name for name in names if name not in there], root)
     return gallery

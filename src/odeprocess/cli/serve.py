@@ -28,24 +28,26 @@ def serve(
     """Serve models over HTTP: open series, add observations, predict, and ask where to measure next."""
     with user_errors():
         prepare(device)
-        from odeprocess.serving.http import Hosted, Limits, create_app
+        from odeprocess.serving.http import Limits, ServedModel, create_app
         from odeprocess.serving.http.run import bound, check_host, run
         from odeprocess.serving.http.tokens import link
 
         if token is not None and not token.strip():
             raise ValueError("The token is empty; leave it out to do without one.")
         check_host(host, token)
-        hosted = [Hosted.load(folder) for folder in models]
+        served_models = [ServedModel.load(folder) for folder in models]
         limits = Limits(idle=idle, series=max_series, points=max_points)
         extend = (lambda app: _playground(app, models, limits)) if playground else None
         kept = state or models[0] / "series.sqlite"
-        app = create_app(hosted, state=kept, limits=limits, token=token, public=public_url, warm=warm, extend=extend, tell=_say)
+        app = create_app(
+            served_models, state=kept, limits=limits, token=token, public=public_url, warm=warm, extend=extend, tell=_say
+        )
 
         def tell(url: str) -> None:
             pages = getattr(app.state, "pages", None)
             if pages is not None:
                 _say(f"The playground is at {link(public_url or url, pages.home, token)}")
-            _say(f"Serving {', '.join(each.name for each in hosted)} at {url}; Ctrl+C stops.")
+            _say(f"Serving {', '.join(each.name for each in served_models)} at {url}; Ctrl+C stops.")
 
         run(app, bound(host, port), tell, limits=limits)
 

@@ -27,7 +27,9 @@ def fit(
     transform: Annotated[str | None, typer.Option(help="identity, log or log1p; or by column: y1=log,y2=identity.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Sizes of the process: l_dim=4,z_dim=8,h_dim=48,r_dim=64.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the series in the first half of training.")] = None,
-    polish: Annotated[int | None, typer.Option(help="Passes in the second half; two or three times as many by default.")] = None,
+    em_epochs: Annotated[
+        int | None, typer.Option(help="Epochs of expectation–maximisation; two or three times as many by default.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Series in a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="At its highest.")] = None,
     held_out: Annotated[int | None, typer.Option(help="Series kept from training, to check intervals on.")] = None,
@@ -60,7 +62,7 @@ def fit(
             transform=_pairs(transform, "--transform"),
             sizes=_whole(_pairs(sizes, "--sizes")),
             epochs=epochs,
-            polish=polish,
+            em_epochs=em_epochs,
             batch_size=batch_size,
             learning_rate=learning_rate,
             held_out=held_out,

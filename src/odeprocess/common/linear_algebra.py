@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def orthonormalised(a: Float[Array, "m z"]) -> tuple[Float[Array, "m z"], Float[Array, "z z"]]:
+def orthonormalise(a: Float[Array, "m z"]) -> tuple[Float[Array, "m z"], Float[Array, "z z"]]:
     """The QR decomposition of a tall matrix.
 
     Gram–Schmidt in its modified form solves least squares as stably as reflections do, as long as the right-hand side goes
-    through the same steps as a further column would: that is `projected`.
+    through the same steps as a further column would: that is `project`.
     """
 
     def column(k, carry):
@@ -29,8 +29,8 @@ def orthonormalised(a: Float[Array, "m z"]) -> tuple[Float[Array, "m z"], Float[
     return q, r
 
 
-def projected(q: Float[Array, "m z"], value: Float[Array, " m"]) -> Float[Array, " z"]:
-    """Qᵀ·value, column by column as in `orthonormalised`."""
+def project(q: Float[Array, "m z"], value: Float[Array, " m"]) -> Float[Array, " z"]:
+    """Qᵀ·value, column by column as in `orthonormalise`."""
 
     def column(rest, unit):
         along = unit @ rest

@@ -14,7 +14,7 @@ from odeprocess.common import checks
 from odeprocess.common.dataclass_json import read_array, read_dataclass
 
 from .series import Series
-from .training_range import Reach
+from .training_range import TrainingRange
 
 Origin = Literal["absolute", "first"]
 FARTHEST = 1e9  # of scaled numbers: float32 squares and sums them without overflow, and nothing was learned of such long before
@@ -32,7 +32,7 @@ class Scaling:
         static_shift: subtracted from static covariates.
         static_scale: divides static covariates.
         origin: `"absolute"`: all series share one clock; `"first"`: each series' time counts from its first observation.
-        reach: between which numbers the training series lie; `None` while there are none.
+        training_range: between which numbers the training series lie; `None` while there are none.
     """
 
     t_shift: float
@@ -42,7 +42,7 @@ class Scaling:
     static_shift: np.ndarray
     static_scale: np.ndarray
     origin: Origin = "absolute"
-    reach: Reach | None = None
+    training_range: TrainingRange | None = None
 
     def __post_init__(self):
         checks.choice("origin", self.origin, ("absolute", "first"))
@@ -84,14 +84,16 @@ class Scaling:
         centre, unit = low / 2 + high / 2, (high / 4 - low / 4) or 1.0  # halves first, since the sum may overflow
         return cls(centre, unit, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin)
 
-    def reaching(self, series: Series, *, alike: bool = False) -> "Scaling":
+    def with_training_range(self, series: Series, *, alike: bool = False) -> "Scaling":
         """The same for a model that is trained on these series, whose channels are all `alike` or not."""
         origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
-        return dataclasses.replace(self, reach=Reach.of(series, origins, relative=self.origin == "first", alike=alike))
+        return dataclasses.replace(
+            self, training_range=TrainingRange.of(series, origins, relative=self.origin == "first", alike=alike)
+        )
 
     def anywhere(self) -> "Scaling":
         """The same without a word about what lies outside."""
-        return dataclasses.replace(self, reach=None)
+        return dataclasses.replace(self, training_range=None)
 
     def times(self, t: Any, origins: Any) -> Any:
         """Scaled times, infinite where they do not fit; `origins` must broadcast against `t`."""
@@ -154,7 +156,7 @@ class Scaling:
 
     def _known(self, name: str, place: int) -> tuple[float, float]:
         """Between which numbers the training series lay, or lie by and large where nobody knows."""
-        ends = np.zeros((2, 0)) if self.reach is None else getattr(self.reach, name).reshape(2, -1)
+        ends = np.zeros((2, 0)) if self.training_range is None else getattr(self.training_range, name).reshape(2, -1)
         if ends.size and np.isfinite(ends[:, place]).all():
             return ends[0, place], ends[1, place]
         shift, scale = (float(np.atleast_1d(getattr(self, f"{name}_{part}"))[place]) for part in ("shift", "scale"))
@@ -190,16 +192,18 @@ class Scaling:
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and lists; floats survive a round trip bit by bit."""
         fields = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in vars(self).items()}
-        return {**fields, "reach": None if self.reach is None else self.reach.to_json()}
+        return {**fields, "training_range": None if self.training_range is None else self.training_range.to_json()}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any], channels: int, static_dim: int) -> "Scaling":
         """The inverse of `to_json`, for so many channels and covariates; a `ValueError` names the field that is wrong."""
         checks.require(isinstance(fields, dict), f"`scaling` is a {type(fields).__name__}; expected fields by name.")
         sizes = {"y_shift": channels, "y_scale": channels, "static_shift": static_dim, "static_scale": static_dim}
-        reach = fields.get("reach")
+        training_range = fields.get("training_range")
         parts: dict[str, Any] = {k: read_array(fields.get(k), (size,), f"scaling.{k}") for k, size in sizes.items()}
-        parts["reach"] = None if reach is None else Reach.from_json(reach, channels, static_dim)
+        parts["training_range"] = (
+            None if training_range is None else TrainingRange.from_json(training_range, channels, static_dim)
+        )
         return read_dataclass(cls, {k: v for k, v in fields.items() if k not in parts}, "scaling", **parts)
 
     @staticmethod

@@ -22,7 +22,7 @@ class ExtrapolationWarning(UserWarning):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Reach:
+class TrainingRange:
     """Between which numbers all training series lay, in the user's units: the least and the greatest, `[2, …]` each.
 
     NaN for a channel that was never observed: nothing is outside of what nobody knows.
@@ -40,7 +40,7 @@ class Reach:
     relative: bool = False
 
     @classmethod
-    def of(cls, series: Series, origins: np.ndarray, *, relative: bool, alike: bool = False) -> "Reach":
+    def of(cls, series: Series, origins: np.ndarray, *, relative: bool, alike: bool = False) -> "TrainingRange":
         """That of some series, whose times begin at `origins`; if channels are all `alike`, like pixels, they share one range."""
         t = np.asarray(series.t, np.float64) - origins[:, None]
         y, static = np.asarray(series.y, np.float64), np.asarray(series.static, np.float64)
@@ -100,12 +100,14 @@ class Reach:
         return {"t": plain(self.t), "y": plain(self.y), "static": plain(self.static), "relative": self.relative}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any], channels: int, static_dim: int) -> "Reach":
+    def from_json(cls, fields: dict[str, Any], channels: int, static_dim: int) -> "TrainingRange":
         """The inverse of `to_json`; a `ValueError` names the field that is wrong."""
-        checks.require(isinstance(fields, dict), f"`scaling.reach` is a {type(fields).__name__}; expected fields by name.")
+        checks.require(
+            isinstance(fields, dict), f"`scaling.training_range` is a {type(fields).__name__}; expected fields by name."
+        )
         shapes = {"t": (2,), "y": (2, channels), "static": (2, static_dim)}
-        arrays = {k: read_array(fields.get(k), shape, f"scaling.reach.{k}", holes=True) for k, shape in shapes.items()}
-        return read_dataclass(cls, {k: v for k, v in fields.items() if k not in arrays}, "scaling.reach", **arrays)
+        arrays = {k: read_array(fields.get(k), shape, f"scaling.training_range.{k}", holes=True) for k, shape in shapes.items()}
+        return read_dataclass(cls, {k: v for k, v in fields.items() if k not in arrays}, "scaling.training_range", **arrays)
 
 
 def warn(*notes: str | None) -> None:

@@ -15,7 +15,7 @@ from .read_table import Table
 LARGEST, SMALLEST = 1e100, 1e-100  # of what can be squared, summed and divided without a second thought
 
 
-class Places:
+class CellPlaces:
     """Names the places of a table in messages: column, series and row."""
 
     def __init__(self, table: Table, series: Any = None):
@@ -62,7 +62,7 @@ def _nearest(name: str, table: Table) -> str | None:
     return same if same is not None else next(iter(difflib.get_close_matches(name[:100], near, 1, 0.6)), None)
 
 
-def numbers(table: Table, column: str, places: Places) -> np.ndarray:
+def numbers(table: Table, column: str, places: CellPlaces) -> np.ndarray:
     """A column as float64, NaN where a cell is empty.
 
     Raises:
@@ -81,13 +81,13 @@ def numbers(table: Table, column: str, places: Places) -> np.ndarray:
     elif pa.types.is_null(kind):
         found = np.full(len(given), np.nan)
     else:
-        raise ValueError(f"{places.at(column, 0)}: the column holds {cells.kind_name(kind)}; expected numbers.")
+        raise ValueError(f"{places.at(column, 0)}: the column holds {column_types.kind_name(kind)}; expected numbers.")
     message = "the value is infinite, or beyond what a float64 can hold; expected a finite number, or an empty cell."
     places.refuse(np.isinf(found), column, message)
     return found
 
 
-def _parsed(texts: Any, column: str, places: Places) -> np.ndarray:
+def _parsed(texts: Any, column: str, places: CellPlaces) -> np.ndarray:
     """Trimmed text as numbers."""
     found = as_numbers(texts)
     if found is not None:
@@ -101,7 +101,7 @@ def _parsed(texts: Any, column: str, places: Places) -> np.ndarray:
     return np.array([np.nan if text is None else as_number(text) for text in texts.to_pylist()], np.float64)
 
 
-def sensible_values(values: np.ndarray, column: str, places: Places) -> None:
+def sensible_values(values: np.ndarray, column: str, places: CellPlaces) -> None:
     """Raises where a column of training values has nothing to learn, or a scale that arithmetic cannot bear."""
     seen = np.isfinite(values)
     checks.require(
@@ -120,7 +120,7 @@ def sensible_values(values: np.ndarray, column: str, places: Places) -> None:
     )
 
 
-def sensible_times(t: np.ndarray, column: str, places: Places) -> None:
+def sensible_times(t: np.ndarray, column: str, places: CellPlaces) -> None:
     """Raises where the times of training series say nothing, or are too large."""
     places.refuse(np.abs(t) > LARGEST, column, f"the time is beyond ±{LARGEST:g}. Use a larger unit: divide the column first.")
     still = "every series has one time only, so there is nothing that moves. Is this the time column?"

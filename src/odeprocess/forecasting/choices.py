@@ -10,7 +10,7 @@ from odeprocess.data.series import Series
 from odeprocess.data.tasks import TaskSampler
 from odeprocess.process import Spec
 from odeprocess.training.options import FitOptions
-from odeprocess.training.plan import training_size
+from odeprocess.training.plan import padded_size
 from odeprocess.training.recipes import recipe_for
 
 FEW = 40  # series: with fewer, none is kept from training, and intervals are checked by models that each leave some out
@@ -50,7 +50,7 @@ def choose(
     *,
     sizes: dict[str, int] | None = None,
     epochs: int | None = None,
-    polish: int | None = None,
+    em_epochs: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
     context: tuple[int, int] | None = None,
@@ -77,19 +77,19 @@ def choose(
     said.append(_checked(count, held_out, folds))
     kept = count - held_out
     steps = round((SMALL_STEPS if small else STEPS) * kept / count)
-    base = recipe_for(*training_size(kept, series.t.shape[1]), series.channels, steps=steps)
+    base = recipe_for(*padded_size(kept, series.t.shape[1]), series.channels, steps=steps)
 
     options = {"batch_size": batch_size, "learning_rate": learning_rate, "epochs": epochs, "patience": patience}
     if epochs is not None:
         checks.positive("epochs", epochs, integer=True)
-        options["polish"] = 2 * epochs
-    options["polish"] = polish if polish is not None else options.get("polish")
+        options["em_epochs"] = 2 * epochs
+    options["em_epochs"] = em_epochs if em_epochs is not None else options.get("em_epochs")
     given = {k: v for k, v in options.items() if v is not None}
     chosen = dataclasses.replace(base["options"], bucketed=True, **given)  # tables come in many sizes
     batch = min(chosen.batch_size, kept)
     sooner = "" if patience is None else f" (fewer, when {patience} of them make held-out series no likelier)"
     said.append(
-        f"Training: {chosen.epochs} epochs{sooner}, then {chosen.polish_epochs} on exact posteriors, {batch} series a step."
+        f"Training: {chosen.epochs} epochs{sooner}, then {chosen.num_em_epochs} on exact posteriors, {batch} series a step."
     )
 
     sampler = base["sampler"] if context is None else dataclasses.replace(base["sampler"], context=context)

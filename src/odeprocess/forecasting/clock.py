@@ -11,7 +11,7 @@ import numpy as np
 from odeprocess.common import checks
 
 from . import column_types
-from .check_table import Places, numbers
+from .check_table import CellPlaces, numbers
 from .exact_times import MOST_DIGITS, WHOLE, Instants, from_text
 from .message_text import quoted
 from .parse_text import FIRST, LAST, TICKS, as_number, doubtful, moment, whole_numbers
@@ -46,7 +46,7 @@ class Clock:
         kind = table.times(column).type
         return cls("date", zone=getattr(kind, "tz", None)) if column_types.is_date(kind) else cls("number")
 
-    def read(self, table: Table, column: str, places: Places) -> Instants:
+    def read(self, table: Table, column: str, places: CellPlaces) -> Instants:
         """The column as it is: numbers, or microseconds since 1970 for dates."""
         given = table.times(column)
         dated = column_types.is_date(given.type)
@@ -170,7 +170,7 @@ def as_instants(given: Any) -> tuple[Instants, np.ndarray]:
     return Instants(counts if fine else counts // 1000, 1000 if fine else 1), sound
 
 
-def _numbers(table: Table, column: str, places: Places) -> Instants:
+def _numbers(table: Table, column: str, places: CellPlaces) -> Instants:
     """Times that are numbers, with all their digits."""
     import pyarrow as pa
 
@@ -191,7 +191,7 @@ def _numbers(table: Table, column: str, places: Places) -> Instants:
     return found
 
 
-def _refuse_text(texts: list[str], column: str, places: Places) -> None:
+def _refuse_text(texts: list[str], column: str, places: CellPlaces) -> None:
     """Raises at the first cell of a time column that is unlike most."""
     kinds = [_kind(text) for text in texts]
     usual = max(("number", "date with a time zone", "date without a time zone"), key=kinds.count)

@@ -7,7 +7,7 @@ import numpy as np
 
 from odeprocess.common import checks
 
-from .check_table import Places, numbers
+from .check_table import CellPlaces, numbers
 from .column_types import is_date, is_number, is_text, kind_name
 from .csv_files import LONGEST_NAME
 from .exact_times import WHOLE
@@ -53,7 +53,7 @@ class Covariate:
             )
         return cls(column, found)
 
-    def encode(self, table: Table, first: np.ndarray, codes: np.ndarray, places: Places) -> np.ndarray:
+    def encode(self, table: Table, first: np.ndarray, codes: np.ndarray, places: CellPlaces) -> np.ndarray:
         """Its numbers, `[series, width]`.
 
         Arguments:

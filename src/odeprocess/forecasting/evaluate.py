@@ -6,9 +6,9 @@ import numpy as np
 
 from odeprocess.common import checks
 
-from .predict import Asker, mark
+from .predict import Predictor, mark
 from .prediction_tables import moments
-from .rows import Long
+from .rows import TableRows
 from .table_layout import Layout
 
 Split = Literal["interpolation", "forecast"]
@@ -17,7 +17,7 @@ SCORES = ("mse", "mae", "nll", "crps", "coverage")
 LEVEL = 0.9
 
 
-def given_rows(long: Long, context: int, split: str, seed: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+def given_rows(long: TableRows, context: int, split: str, seed: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """The series that have something left to predict, the rows of each that are given, and those that are not."""
     checks.choice("split", split, SPLITS)
     checks.require(
@@ -41,12 +41,12 @@ def given_rows(long: Long, context: int, split: str, seed: int) -> tuple[np.ndar
     return np.array(index), given, asked
 
 
-def scores(asker: Asker, layout: Layout, long: Long, context: int, split: str, seed: int) -> dict[str, np.ndarray]:
+def scores(predictor: Predictor, layout: Layout, long: TableRows, context: int, split: str, seed: int) -> dict[str, np.ndarray]:
     """Each score of each predicted value, NaN where there is none, `[rows, channels]`, in the user's units; and its series."""
     index, given, asked = given_rows(long, context, split, seed)
     starts = np.cumsum([0] + [len(rows) for rows in asked])
     found = {name: np.full((starts[-1], long.y.shape[1]), np.nan) for name in SCORES}
-    for part, posterior, t in asker.chunks(long, index, given, [long.t[rows] for rows in asked]):
+    for part, posterior, t in predictor.chunks(long, index, given, [long.t[rows] for rows in asked]):
         truth, x = (np.full((*t.shape, long.y.shape[1]), np.nan) for _ in range(2))
         for k, i in enumerate(part):
             truth[k, : len(asked[i])], x[k, : len(asked[i])] = long.values[asked[i]], long.y[asked[i]]
@@ -102,7 +102,7 @@ def summary(layout: Layout, by_split: dict[str, dict[str, np.ndarray]]) -> Any:
     return pa.Table.from_pylist(rows)
 
 
-def by_series(layout: Layout, long: Long, by_split: dict[str, dict[str, np.ndarray]]) -> Any:
+def by_series(layout: Layout, long: TableRows, by_split: dict[str, dict[str, np.ndarray]]) -> Any:
     """The same for each series by itself, over all its values."""
     import pyarrow as pa
 

@@ -19,15 +19,15 @@ from . import evaluate
 from .choices import choose
 from .column_roles import resolve
 from .estimator import AbstractEstimator
-from .predict import Asked, Asker, asked_times
+from .predict import AskedTimes, Predictor, asked_times
 from .prediction_tables import draws as drawn, observations, predictions
 from .read_table import native, read
-from .rows import Long
+from .rows import TableRows
 from .table_layout import FORECASTER, Layout
 from .train_model import train
 
 QUANTILES = (0.05, 0.5, 0.95)
-OPTIONS = ("sizes", "epochs", "polish", "batch_size", "learning_rate", "context", "held_out", "patience")  # for `choose`
+OPTIONS = ("sizes", "epochs", "em_epochs", "batch_size", "learning_rate", "context", "held_out", "patience")  # for `choose`
 FIELDS = {"params": dict[str, Any], "layout": dict[str, Any], "choices": dict[str, Any], "notes": list[str]}  # in a folder
 
 
@@ -42,7 +42,7 @@ class Forecaster(AbstractEstimator):
         transform: `"identity"`, `"log"` or `"log1p"`, for all values or a dictionary by column. By default positive values
             get a logarithm, so that intervals stay above zero.
         sizes: changes to the process, such as `{"l_dim": 4, "z_dim": 8}`; see `Spec`.
-        epochs, polish: passes over the series in the two halves of training; the second learns from exact posteriors.
+        epochs, em_epochs: passes over the series in the two halves of training; the second learns from exact posteriors.
         batch_size, learning_rate: series in a step; the rate at its highest.
         context: least and most rows that are given in training.
         held_out: series that are kept from training to check intervals on; with 0 they are not checked.
@@ -75,7 +75,7 @@ class Forecaster(AbstractEstimator):
         transform: Any = None,
         sizes: dict[str, int] | None = None,
         epochs: int | None = None,
-        polish: int | None = None,
+        em_epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
         context: tuple[int, int] | None = None,
@@ -90,7 +90,7 @@ class Forecaster(AbstractEstimator):
         verbose: bool | None = None,
     ):
         self.transform, self.sizes = transform, sizes
-        self.epochs, self.polish, self.batch_size, self.learning_rate = epochs, polish, batch_size, learning_rate
+        self.epochs, self.em_epochs, self.batch_size, self.learning_rate = epochs, em_epochs, batch_size, learning_rate
         self.context, self.held_out, self.patience, self.ties, self.min_points = context, held_out, patience, ties, min_points
         self.draws, self.refine, self.separator, self.seed, self.verbose = draws, refine, separator, seed, verbose
 
@@ -164,15 +164,17 @@ class Forecaster(AbstractEstimator):
         long = self._read(table)
         asked = self._times(times, long)
         with progress_bar(len(long), "predicting", show=self.verbose) as step:
-            found = predictions(self._asker(refine), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)])
+            found = predictions(
+                self._predictor(refine), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)]
+            )
         return native(found, long.table.kind)
 
     def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", refine: bool | None = None) -> Any:
         """Draws: new measurements, or the trajectories beneath (`of="function"`); as `predict`, with `draw` and `value`."""
         checks.whole("n", n, 1, checks.MOST_DRAWS)
         long = self._read(table)
-        asker = dataclasses.replace(self._asker(refine), draws=n)
-        return native(drawn(asker, self.layout_, long, self._times(times, long), n, of), long.table.kind)
+        predictor = dataclasses.replace(self._predictor(refine), draws=n)
+        return native(drawn(predictor, self.layout_, long, self._times(times, long), n, of), long.table.kind)
 
     def evaluate(
         self, table: Any, context: int, split: str | None = None, *, by: str = "variable", refine: bool | None = None
@@ -193,7 +195,7 @@ class Forecaster(AbstractEstimator):
         checks.choice("by", by, ("variable", "series"))
         long, layout = self._read(table), self.layout_
         splits = evaluate.SPLITS if split is None else (split,)
-        found = {s: evaluate.scores(self._asker(refine), layout, long, context, s, self.seed) for s in splits}
+        found = {s: evaluate.scores(self._predictor(refine), layout, long, context, s, self.seed) for s in splits}
         result = evaluate.summary(layout, found) if by == "variable" else evaluate.by_series(layout, long, found)
         return native(result, long.table.kind)
 
@@ -202,8 +204,8 @@ class Forecaster(AbstractEstimator):
 
         They speak the model's units: times count from each series' origin, values are transformed (see `layout_`).
         """
-        asker, long = self._asker(refine), self._read(table)
-        return {long.name(i): asker.posterior(long, np.array([i]), [long.observed[i]])[0] for i in long.appearance}
+        predictor, long = self._predictor(refine), self._read(table)
+        return {long.name(i): predictor.posterior(long, np.array([i]), [long.observed[i]])[0] for i in long.appearance}
 
     def plot(self, table: Any, times: Any = None, *, series: Sequence[Any] | None = None, path: str | Path | None = None) -> Any:
         """Draws mean, 90 % interval and rows of some `series`, by default the first six; `table` and `times` as in `predict`.
@@ -215,7 +217,7 @@ class Forecaster(AbstractEstimator):
         long = self._read(table)
         part = long.part(long.appearance[:6] if series is None else long.find(series))
         asked = self._times(times, part, points=200)
-        found = predictions(self._asker(None), self.layout_, part, asked, list(QUANTILES), lambda n: None)
+        found = predictions(self._predictor(None), self.layout_, part, asked, list(QUANTILES), lambda n: None)
         columns = self.layout_.columns
         figure = plot_table(found, observations(self.layout_, part), columns.series, columns.time, columns.values)
         if path is not None:
@@ -226,17 +228,17 @@ class Forecaster(AbstractEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _read(self, table: Any) -> Long:
+    def _read(self, table: Any) -> TableRows:
         self._check_fitted()
         return self.layout_.read(read(table, separator=self.separator))
 
-    def _times(self, times: Any, long: Long, points: int = 50) -> Asked:
+    def _times(self, times: Any, long: TableRows, points: int = 50) -> AskedTimes:
         asked = long.grid(*self.layout_.horizon, points) if times is None else times
         return asked_times(asked, long, self.layout_, self.separator)
 
-    def _asker(self, refine: bool | None) -> Asker:
+    def _predictor(self, refine: bool | None) -> Predictor:
         self._check_fitted()
-        return Asker(self.model_, self.draws, self.refine if refine is None else refine, self.seed)
+        return Predictor(self.model_, self.draws, self.refine if refine is None else refine, self.seed)
 
     def save(self, folder: str | Path) -> None:
         """Writes the forecaster to a folder: a model folder, whose `model.json` holds the rest; see `Model.save`."""

@@ -22,7 +22,7 @@ from .exact_times import Instants
 from .message_text import quoted
 from .parse_text import TICKS
 from .read_table import read
-from .rows import Long
+from .rows import TableRows
 from .table_layout import Layout
 
 SERIES_AT_ONCE = 256
@@ -30,7 +30,7 @@ NUMBERS_AT_ONCE = 20_000_000  # decoded at once: series × draws × times × cha
 
 
 @dataclasses.dataclass(frozen=True)
-class Asker:
+class Predictor:
     """Who asks, and how.
 
     Attributes:
@@ -45,15 +45,15 @@ class Asker:
     refine: bool
     seed: int
 
-    def posterior(self, long: Long, index: np.ndarray, picked: list[np.ndarray]) -> Posterior:
+    def posterior(self, long: TableRows, index: np.ndarray, picked: list[np.ndarray]) -> Posterior:
         """The posterior of some series, given the rows `picked` of each."""
-        t, y = long.gather(picked)
+        t, y = long.load_views(picked)
         posterior = self.model.condition(t, y, key=jr.key(self.seed), static=long.static[index], draws=self.draws)
         posterior = dataclasses.replace(posterior, keys=_keys(self.seed, [long.name(i) for i in index]))
         return posterior.refine() if self.refine else posterior
 
     def chunks(
-        self, long: Long, index: np.ndarray, given: list[np.ndarray], times: list[np.ndarray]
+        self, long: TableRows, index: np.ndarray, given: list[np.ndarray], times: list[np.ndarray]
     ) -> Iterator[tuple[np.ndarray, Posterior, np.ndarray]]:
         """Parts of the series, with their posteriors and padded times.
 
@@ -82,9 +82,9 @@ class Asker:
                 )
                 yield part, posterior, asked
 
-    def _notes(self, long: Long, index: np.ndarray, given: list[np.ndarray], times: list[np.ndarray]) -> list[str]:
+    def _notes(self, long: TableRows, index: np.ndarray, given: list[np.ndarray], times: list[np.ndarray]) -> list[str]:
         """What is to be said of series that lie outside what the model was trained on."""
-        known, notes = self.model.scaling.reach, []
+        known, notes = self.model.scaling.training_range, []
         if known is None:
             return notes
         late = [known.beyond_times(np.concatenate([t, long.t[rows]])).any() for t, rows in zip(times, given, strict=True)]
@@ -104,13 +104,13 @@ class Asker:
         return notes
 
 
-def _listed(long: Long, index: np.ndarray) -> str:
+def _listed(long: TableRows, index: np.ndarray) -> str:
     names = ", ".join(quoted(long.name(i)) for i in index[:3]) + (", …" if len(index) > 3 else "")
     return f"{len(index)} series ({names}) {'is' if len(index) == 1 else 'are'}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Asked:
+class AskedTimes:
     """Times that are asked about.
 
     Attributes:
@@ -122,7 +122,7 @@ class Asked:
     when: Instants
 
 
-def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") -> Asked:
+def asked_times(times: Any, long: TableRows, layout: Layout, separator: str = ",") -> AskedTimes:
     """The times that a user asks about.
 
     Arguments:
@@ -132,7 +132,7 @@ def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") ->
         separator: of a CSV file.
     """
     if isinstance(times, str) or hasattr(times, "__fspath__") or hasattr(times, "columns"):
-        return Asked(*layout.read_times(read(times, separator=separator), long))
+        return AskedTimes(*layout.read_times(read(times, separator=separator), long))
     clock, array = layout.clock, np.atleast_1d(_as_array(times))
     checks.require(array.ndim == 1, f"`times` has shape {array.shape}; expected a list of numbers, or a table.")
     each = np.repeat(np.arange(len(long)), len(array))
@@ -140,7 +140,7 @@ def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") ->
         found = _dates(array, clock.kind, clock.zone)
         when = found[np.tile(np.arange(len(array)), len(long))]
         relative = clock.relative(when, long.origins[each])
-        return Asked(np.split(relative, len(long)), when)
+        return AskedTimes(np.split(relative, len(long)), when)
     if array.dtype.kind == "m":
         checks.require(
             clock.kind == "date", f"`times` holds spans of time, but {layout.columns.time!r} holds numbers: ask with numbers."
@@ -151,7 +151,7 @@ def asked_times(times: Any, long: Long, layout: Layout, separator: str = ",") ->
     when = clock.after(long.origins[each], np.tile(array, len(long)))
     good = when.exact or bool(np.isfinite(when.counts).all())
     checks.require(good, "`times` are so large that they cannot be added to where series begin.")
-    return Asked([array] * len(long), when)
+    return AskedTimes([array] * len(long), when)
 
 
 def _as_array(times: Any) -> Any:

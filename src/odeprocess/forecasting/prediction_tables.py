@@ -6,19 +6,21 @@ import numpy as np
 
 from odeprocess.posterior.posterior import Posterior
 
-from .predict import Asked, Asker
-from .rows import Long
+from .predict import AskedTimes, Predictor
+from .rows import TableRows
 from .table_layout import Layout
 from .transforms import Transform
 
 
-def predictions(asker: Asker, layout: Layout, long: Long, times: Asked, quantiles: list[float], advance: Any) -> Any:
+def predictions(
+    predictor: Predictor, layout: Layout, long: TableRows, times: AskedTimes, quantiles: list[float], advance: Any
+) -> Any:
     """Mean, standard deviation and quantiles of new measurements, as an Arrow table."""
     import pyarrow as pa
 
     spots = _Spots(long, times, len(layout.columns.values))
     found = np.full((2 + len(quantiles), spots.size, spots.channels), np.nan)
-    for part, posterior, asked in asker.chunks(long, np.arange(len(long)), long.observed, times.t):
+    for part, posterior, asked in predictor.chunks(long, np.arange(len(long)), long.observed, times.t):
         x = np.stack([*moments(posterior, asked, layout.transforms), *_quantiles(posterior, asked, quantiles, layout.transforms)])
         for k, i in enumerate(part):
             found[:, spots.of(i)] = x[:, k, : len(times.t[i])]
@@ -28,13 +30,13 @@ def predictions(asker: Asker, layout: Layout, long: Long, times: Asked, quantile
     return pa.table({**spots.columns(layout), **columns})
 
 
-def draws(asker: Asker, layout: Layout, long: Long, times: Asked, n: int, of: Any) -> Any:
+def draws(predictor: Predictor, layout: Layout, long: TableRows, times: AskedTimes, n: int, of: Any) -> Any:
     """Draws of measurements or of functions, as an Arrow table with a column `draw`."""
     import pyarrow as pa
 
     spots = _Spots(long, times, len(layout.columns.values))
     found = np.full((spots.size, spots.channels, n), np.nan)
-    for part, posterior, asked in asker.chunks(long, np.arange(len(long)), long.observed, times.t):
+    for part, posterior, asked in predictor.chunks(long, np.arange(len(long)), long.observed, times.t):
         x = np.moveaxis(np.asarray(posterior.sample(asked, n, of=of), np.float64), 1, -1)
         for k, i in enumerate(part):
             found[spots.of(i)] = x[k, : len(times.t[i])]
@@ -45,7 +47,7 @@ def draws(asker: Asker, layout: Layout, long: Long, times: Asked, n: int, of: An
     return pa.table({**columns, "draw": pa.array(number), "value": pa.array(found.reshape(-1))})
 
 
-def observations(layout: Layout, long: Long) -> Any:
+def observations(layout: Layout, long: TableRows) -> Any:
     """The rows that were given, as an Arrow table: series, time and values."""
     import pyarrow as pa
 
@@ -82,7 +84,7 @@ def quantile_name(q: float) -> str:
 class _Spots:
     """Where the answers of each series stand: series in the order in which the table names them."""
 
-    def __init__(self, long: Long, times: Asked, channels: int):
+    def __init__(self, long: TableRows, times: AskedTimes, channels: int):
         self.long, self.times, self.channels = long, times, channels
         self.order = long.appearance
         counts = np.array([len(times.t[i]) for i in self.order])

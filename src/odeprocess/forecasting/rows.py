@@ -12,7 +12,7 @@ from odeprocess.common import checks
 from odeprocess.data.series import Series, bucket, pack
 
 from . import column_types
-from .check_table import Places
+from .check_table import CellPlaces
 from .csv_files import LONGEST_NAME
 from .exact_times import Instants
 from .message_text import listed, quoted
@@ -22,7 +22,7 @@ MOST_PADDED = 4_000_000  # points of all training series together, padding inclu
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Long:
+class TableRows:
     """The rows of a table.
 
     Attributes:
@@ -59,9 +59,9 @@ class Long:
         return self.names[int(i)].as_py()
 
     @property
-    def places(self) -> Places:
+    def places(self) -> CellPlaces:
         """Names places of the table in messages."""
-        return Places(self.table, NamesByRow(self.names, self.codes))
+        return CellPlaces(self.table, NamesByRow(self.names, self.codes))
 
     @property
     def appearance(self) -> np.ndarray:
@@ -80,7 +80,7 @@ class Long:
         found[self.rows] = values
         return found
 
-    def gather(self, picked: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def load_views(self, picked: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of given rows, an array of them for each series, padded to a bucket with NaN."""
         length = bucket(max((len(rows) for rows in picked), default=0))
         t, y = np.zeros((len(picked), length)), np.full((len(picked), length, self.y.shape[1]), np.nan)
@@ -108,7 +108,7 @@ class Long:
         even = np.linspace(first, last, points)
         return np.unique(np.round(even)) if self.origins.exact and last - first >= points and self.when.per == 1 else even
 
-    def part(self, index: np.ndarray) -> "Long":
+    def part(self, index: np.ndarray) -> "TableRows":
         """Some of the series, in the order given."""
         rows = [np.arange(int(self.starts[i]), int(self.starts[i + 1])) for i in index]
         inside, starts = np.concatenate(rows), np.cumsum([0] + [len(each) for each in rows])
@@ -124,7 +124,7 @@ class Long:
         most = max(int(np.quantile(lengths, 0.9)), MOST_PADDED // len(picked), 1)
         rng = np.random.default_rng(0)
         picked = [rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False)) for rows in picked]
-        t, y = self.gather(picked)
+        t, y = self.load_views(picked)
         longest = min(int(lengths.max()), most)
         return pack(t[:, :longest], y[:, :longest], self.static[index])
 
@@ -143,14 +143,14 @@ def series_of(table: Table, column: str) -> tuple[Any, np.ndarray]:
     """The names of the series, sorted, and which one each row belongs to."""
     import pyarrow as pa
 
-    places, written = Places(table), table.text(column)
+    places, written = CellPlaces(table), table.text(column)
     found = written if table.csv is not None else table.column(column)
     kind, good = (
         found.type,
         (column_types.is_text, column_types.is_number, column_types.is_date, pa.types.is_boolean, pa.types.is_null),
     )
     if not any(asks(kind) for asks in good):
-        raise ValueError(f"{places.at(column, 0)}: the column holds {cells.kind_name(kind)}; expected names of series.")
+        raise ValueError(f"{places.at(column, 0)}: the column holds {column_types.kind_name(kind)}; expected names of series.")
     missing = np.asarray((found if written is None else written).is_null())
     places.refuse(missing, column, "the row does not say which series it belongs to; fill it in or leave the row out.")
     if pa.types.is_floating(kind):
@@ -173,7 +173,7 @@ def series_of(table: Table, column: str) -> tuple[Any, np.ndarray]:
     return dictionary.take(pa.array(order)), rank[indices]
 
 
-def _check_names(names: list[str], indices: np.ndarray, column: str, places: Places) -> None:
+def _check_names(names: list[str], indices: np.ndarray, column: str, places: CellPlaces) -> None:
     """Raises at names that are none: a missing quote makes such of whole rows."""
     known: dict[str, str] = {}
     for i, name in enumerate(names):

@@ -102,7 +102,7 @@ class ProcessForecaster(BaseForecaster):
     def get_test_params(cls, parameter_set: str = "default") -> Any:
         """Options for sktime's checks: hardly any training, and tables of the same shape whatever the panel."""
         sizes = {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}
-        options = {"epochs": 1, "polish": 0, "held_out": 0, "draws": 8, "refine": False, "sizes": sizes, "verbose": False}
+        options = {"epochs": 1, "em_epochs": 0, "held_out": 0, "draws": 8, "refine": False, "sizes": sizes, "verbose": False}
         return [{"window": 6, "pieces": 12, "options": options}, {"pieces": 2, "options": options}]
 
 

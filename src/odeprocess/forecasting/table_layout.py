@@ -9,14 +9,14 @@ from odeprocess.common import checks
 from odeprocess.common.dataclass_json import read_dataclass, read_value
 from odeprocess.posterior.model import Model
 
-from .check_table import LARGEST, Places, numbers, sensible_times, sensible_values
+from .check_table import LARGEST, CellPlaces, numbers, sensible_times, sensible_values
 from .clock import UNITS, Clock, is_zone
 from .column_roles import Columns
 from .covariates import Covariate
 from .exact_times import Instants
 from .message_text import cut, listed
 from .read_table import Table
-from .rows import Long, NamesByRow, series_of
+from .rows import NamesByRow, TableRows, series_of
 from .transforms import NAMES, Transform, choose
 
 FORECASTER = "forecaster"  # where `Model.info` keeps what a forecaster knows beyond its model
@@ -53,7 +53,7 @@ class Layout:
         categories: Any = (),
         ties: str = "refuse",
         min_points: int = 2,
-    ) -> tuple["Layout", Long, list[str]]:
+    ) -> tuple["Layout", TableRows, list[str]]:
         """From a training table: the layout, its rows, and what was chosen, in sentences."""
         columns.check(table)
         unknown = set(categories) - set(columns.static)
@@ -81,12 +81,12 @@ class Layout:
         sensible_times(long.table_rows(long.t), columns.time, long.places)
         return dataclasses.replace(layout, horizon=(float(long.t.min()), float(long.t.max()))), long, said
 
-    def read(self, table: Table) -> Long:
+    def read(self, table: Table) -> TableRows:
         """The rows of a table that holds observations."""
         columns = self.columns
         columns.check(table)
         names, codes = series_of(table, columns.series)
-        places = Places(table, NamesByRow(names, codes))
+        places = CellPlaces(table, NamesByRow(names, codes))
         raw = self.clock.read(table, columns.time, places)
         y = np.stack([numbers(table, name, places) for name in columns.values], -1)
         order = np.lexsort((raw.rank, codes))
@@ -104,9 +104,9 @@ class Layout:
         far = f"the time lies more than {LARGEST:g} from the first one of its series. {unit}"
         places.refuse(np.logical_not(np.abs(t) <= LARGEST), columns.time, far)
         joined = np.concatenate(static, 1) if static else np.zeros((len(names), 0))
-        return Long(table, order, names, codes, starts, t[order], raw[order], x[order], y[order], joined, origins)
+        return TableRows(table, order, names, codes, starts, t[order], raw[order], x[order], y[order], joined, origins)
 
-    def read_times(self, table: Table, long: Long) -> tuple[list[np.ndarray], Instants]:
+    def read_times(self, table: Table, long: TableRows) -> tuple[list[np.ndarray], Instants]:
         """The times that a table asks about, for each series of `long`: counted from its origin, and as the table has them.
 
         Raises:
@@ -114,7 +114,7 @@ class Layout:
         """
         dataclasses.replace(self.columns, values=(), static=(), origin="first").check(table)
         names, codes = series_of(table, self.columns.series)
-        places = Places(table, NamesByRow(names, codes))
+        places = CellPlaces(table, NamesByRow(names, codes))
         raw = self.clock.read(table, self.columns.time, places)
         known = {name: i for i, name in enumerate(long.names.to_pylist())}
         spoken = {str(name): i for name, i in known.items()}  # a file may have numbers where a data frame has their text
@@ -161,7 +161,7 @@ class Layout:
         fields = read_value(dict[str, Any], model.info[FORECASTER], name)
         return cls.from_json(fields.get("layout"), spec.channels or 0, spec.static_dim or 0, f"{name}.layout")
 
-    def _origins(self, table: Table, raw: Instants, first: np.ndarray, codes: np.ndarray, places: Places) -> Instants:
+    def _origins(self, table: Table, raw: Instants, first: np.ndarray, codes: np.ndarray, places: CellPlaces) -> Instants:
         origin = self.columns.origin
         if origin == "first":
             return raw[first]
@@ -172,7 +172,7 @@ class Layout:
         places.refuse(found.rank != found.rank[first][codes], origin, message)
         return found[first]
 
-    def _forward(self, j: int, y: np.ndarray, places: Places) -> np.ndarray:
+    def _forward(self, j: int, y: np.ndarray, places: CellPlaces) -> np.ndarray:
         transform = self.transforms[j]
         if transform.name != "identity":
             least = "above" if transform.name == "log" else "of at least"
@@ -184,7 +184,7 @@ class Layout:
         return transform.forward(y)
 
 
-def _refuse_ties(codes: np.ndarray, rank: np.ndarray, order: np.ndarray, column: str, places: Places) -> None:
+def _refuse_ties(codes: np.ndarray, rank: np.ndarray, order: np.ndarray, column: str, places: CellPlaces) -> None:
     same = np.flatnonzero((np.diff(codes) == 0) & (rank[1:] == rank[:-1]))
     if len(same):
         one, other = sorted((order[same[0]], order[same[0] + 1]))
@@ -195,7 +195,7 @@ def _refuse_ties(codes: np.ndarray, rank: np.ndarray, order: np.ndarray, column:
         )
 
 
-def _refuse_thin_series(long: Long, columns: Columns, min_points: int) -> None:
+def _refuse_thin_series(long: TableRows, columns: Columns, min_points: int) -> None:
     """Series that nothing can be learned from, and tables that hold one series only."""
     counts, firsts = np.array([len(rows) for rows in long.observed]), long.rows[long.starts[:-1]]
     what = "` or `".join(columns.values[:3])

@@ -9,16 +9,16 @@ import numpy as np
 
 from odeprocess.common.compilation import return_memory
 from odeprocess.common.progress import progress_bar
-from odeprocess.posterior.calibration import Misses
+from odeprocess.posterior.calibration import HeldOutErrors
 from odeprocess.posterior.model import Model
 from odeprocess.training.fit import fit
 
 from .choices import Choices
-from .rows import Long
+from .rows import TableRows
 
 
 def train(
-    long: Long,
+    long: TableRows,
     choices: Choices,
     *,
     seed: int,
@@ -41,7 +41,7 @@ def train(
     # The names decide about the order, so that the order of the rows does not matter.
     order = np.random.default_rng(seed).permutation(len(long))
     kept, held = order[choices.held_out :], order[: choices.held_out]
-    epochs = choices.options.epochs + choices.options.polish_epochs
+    epochs = choices.options.epochs + choices.options.num_em_epochs
     watched = None if choices.options.patience is None else long.series(held)
     with progress_bar(epochs * (1 + choices.folds), "training", show=progress) as advance:
 
@@ -71,14 +71,14 @@ def folds_of(order: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray
     return [(each[:size], np.resize(each[size:], len(each))) for each in rolled]
 
 
-def _calibrated(model: Model, checked: list[tuple[Model, np.ndarray]], long: Long, seed: int, draws: int) -> Model:
+def _calibrated(model: Model, checked: list[tuple[Model, np.ndarray]], long: TableRows, seed: int, draws: int) -> Model:
     for refined in (True, False):
         found = []
         for each, index in checked:
             series = long.series(index)
             if (np.asarray(series.observed).sum(-1) > 1).any():
-                found.append(each.misses(series, refined=refined, key=jr.key(seed), draws=draws))
+                found.append(each.held_out_errors(series, refined=refined, key=jr.key(seed), draws=draws))
         if found:
-            misses = Misses.joined(found)
+            misses = HeldOutErrors.joined(found)
             model = model.with_calibration(misses if len(checked) == 1 else misses.anywhere(), refined=refined)
     return model

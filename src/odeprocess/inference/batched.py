@@ -12,8 +12,8 @@ from odeprocess.data.series import Series
 from odeprocess.process import Process, Summary
 from odeprocess.process.solvers import Extent
 
-from .modes import STARTS
-from .randomised_map import Ensemble, likeliest, refined_draws
+from .modes import NUM_STARTS
+from .randomised_map import Ensemble, most_likely_mode, randomised_map_draws
 
 Belief = Normal | Ensemble
 SERIES_AT_ONCE = 256  # that a GPU refines together
@@ -39,20 +39,28 @@ def summaries(process: Process, series: Series) -> Summary:
 @compiled(static_argnums=2)
 def draw(belief: Belief, keys: Any, n: int) -> Any:
     """Latent draws `[series, n, z]`; draw i is the same whatever n is."""
-    return jax.vmap(lambda q, key: drawn(q, key, n))(belief, keys)
+    return jax.vmap(lambda q, key: sample_latents(q, key, n))(belief, keys)
 
 
 @compiled(static_argnums=(6, 7, 8))
 def refine(
-    process: Process, belief: Normal, start: Belief, keys: Any, series: Series, misfit: Any, n: int, steps: int, extent: Extent
+    process: Process,
+    belief: Normal,
+    start: Belief,
+    keys: Any,
+    series: Series,
+    noise_scale: Any,
+    n: int,
+    steps: int,
+    extent: Extent,
 ) -> Ensemble:
     """The posterior given all observations `series`, worked out from the encoder's `belief`."""
 
     def one(arguments):
         belief, start, key, series = arguments
-        begin = drawn(start, key, n)
+        begin = sample_latents(start, key, n)
         with jax.default_matmul_precision("highest"):  # GPUs would multiply in fewer digits than the fit needs
-            return refined_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, misfit)
+            return randomised_map_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, noise_scale)
 
     return _over_series(one, (belief, start, keys, series))
 
@@ -64,8 +72,8 @@ def modes(process: Process, belief: Normal, keys: Any, series: Series, steps: in
     def one(arguments):
         belief, key, series = arguments
         with jax.default_matmul_precision("highest"):
-            found = likeliest(process, belief, drawn(belief, key, STARTS), series, steps, extent)
-        return found.z, found.misfit + found.strain
+            found = most_likely_mode(process, belief, sample_latents(belief, key, NUM_STARTS), series, steps, extent)
+        return found.z, found.data_cost + found.prior_cost
 
     return _over_series(one, (belief, keys, series))
 
@@ -76,7 +84,7 @@ def _over_series(one: Any, arguments: Any) -> Any:
     return jax.lax.map(one, arguments, batch_size=at_once)
 
 
-def drawn(q: Belief, key: Any, n: int) -> Any:
+def sample_latents(q: Belief, key: Any, n: int) -> Any:
     """Draws 0 to n − 1 of one series, `[n, z]`."""
     if isinstance(q, Ensemble):
         return q.z[:n]
@@ -95,7 +103,7 @@ def decode(process: Process, z: Any, t: Any, extent: Extent) -> tuple[AbstractDi
     return predicted, ok & jnp.isfinite(squares).all(-1)
 
 
-def noise_of(belief: Belief, predicted: AbstractDistribution) -> AbstractDistribution:
+def with_noise_factors(belief: Belief, predicted: AbstractDistribution) -> AbstractDistribution:
     """The decoded draws of a belief, `[series, n, m, channels]`, each with its own factor of the noise."""
     if not isinstance(belief, Ensemble) or not isinstance(predicted, Normal):
         return predicted
@@ -104,7 +112,7 @@ def noise_of(belief: Belief, predicted: AbstractDistribution) -> AbstractDistrib
 
 
 @compiled
-def noisy(predicted: AbstractDistribution, keys: Any) -> Any:
+def sample_observations(predicted: AbstractDistribution, keys: Any) -> Any:
     """One observation for each decoded number."""
     return jax.vmap(lambda p, key: p.sample(jr.split(key)[1]))(predicted, keys)
 
@@ -141,9 +149,9 @@ def log_density(
     """Log densities of scaled observations, by importance sampling from `proposal` (which may be the belief itself)."""
 
     def one(belief, proposal, key, series):
-        z = drawn(proposal, key, n)
+        z = sample_latents(proposal, key, n)
         predicted, ok = jax.vmap(lambda z: process.predict(z, series.t, extent))(z)
-        predicted = jax.tree.map(lambda x: x[0], noise_of(_batched(proposal), _batched(predicted)))
+        predicted = jax.tree.map(lambda x: x[0], with_noise_factors(_batched(proposal), _batched(predicted)))
         weights = (belief_log_prob(belief, z) - belief_log_prob(proposal, z)) - jnp.log(n)
         each = jnp.where(series.mask[None], predicted.log_prob(series.y[None]), 0.0 if joint else jnp.nan)
         reached = (ok | ~series.observed[None]).all()

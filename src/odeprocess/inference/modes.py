@@ -11,23 +11,23 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
-from odeprocess.common.linear_algebra import orthonormalised
-from odeprocess.process.latent import Mixture, Prior
+from odeprocess.common.linear_algebra import orthonormalise
+from odeprocess.process.prior import Mixture, Prior
 
-from .least_squares import CALM, Problem, enough, in_rounds, linearised, solve
-from .noise_scale import Misfit
+from .least_squares import TOLERANCE, LeastSquaresProblem, cost_limit, linearise, solve, solve_in_rounds
+from .noise_scale import NoiseScale
 
-STARTS = 8  # from which the mode is sought, at least
+NUM_STARTS = 8  # from which the mode is sought, at least
 
 
-class Peak(NamedTuple):
+class Mode(NamedTuple):
     """A mode, and the posterior around it.
 
     Attributes:
         prior: the part of the prior under which it is one.
         z: the mode.
-        misfit: the sum of squared residuals of the observations there.
-        strain: that of the latents: how far the mode is from the prior's mean.
+        data_cost: the sum of squared residuals of the observations there.
+        prior_cost: that of the latents: how far the mode is from the prior's mean.
         q: orthonormal columns of the QR decomposition of the residuals' derivatives.
         r: its triangular factor: a root of the precision.
         log_weight: the logarithm of the probability that the series is of this part; up to a constant.
@@ -35,14 +35,16 @@ class Peak(NamedTuple):
 
     prior: Prior
     z: Float[Array, " z"]
-    misfit: Float[Array, ""]
-    strain: Float[Array, ""]
+    data_cost: Float[Array, ""]
+    prior_cost: Float[Array, ""]
     q: Float[Array, "residuals z"]
     r: Float[Array, "z z"]
     log_weight: Float[Array, ""]
 
 
-def peaks(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: int, misfit: Misfit | None) -> Peak:
+def find_modes(
+    problem: LeastSquaresProblem, mixture: Mixture, data: Any, guesses: Any, steps: int, noise_scale: NoiseScale | None
+) -> Mode:
     """The peaks under all parts of a mixture, stacked.
 
     Arguments:
@@ -51,28 +53,28 @@ def peaks(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: in
         data: values of the observations.
         guesses: where to begin, besides the means of the parts, `[guesses, z]`; the first ones are used.
         steps: double steps of the solver in a round.
-        misfit: what is known of the noise of single series.
+        noise_scale: how the noise scale varies between series; `None` where it does not.
     """
     count = problem.series.mask.sum(dtype=data.dtype)
-    modes = _modes(problem, mixture, data, guesses[: max(1, STARTS - len(mixture))], steps, count)
+    modes = _modes(problem, mixture, data, guesses[: max(1, NUM_STARTS - len(mixture))], steps, count)
 
     def one(prior, log_weight, mode):
-        value, slopes = linearised(problem._replace(prior=prior), mode, data, jnp.zeros_like(mode))
-        q, r = orthonormalised(slopes)
+        value, slopes = linearise(problem._replace(prior=prior), mode, data, jnp.zeros_like(mode))
+        q, r = orthonormalise(slopes)
         size = mode.shape[0]
-        off, strain = (value[:-size] ** 2).sum(), (value[-size:] ** 2).sum()
-        fits = -0.5 * off if misfit is None else misfit.log_likelihood(off, count)
+        off, prior_cost = (value[:-size] ** 2).sum(), (value[-size:] ** 2).sum()
+        fits = -0.5 * off if noise_scale is None else noise_scale.log_likelihood(off, count)
         volume = jnp.log(jnp.diagonal(prior.chol)).sum() + jnp.log(jnp.diagonal(r)).sum()
-        return Peak(prior, mode, off, strain, q, r, log_weight + fits - 0.5 * strain - volume)
+        return Mode(prior, mode, off, prior_cost, q, r, log_weight + fits - 0.5 * prior_cost - volume)
 
     return jax.vmap(one)(mixture.parts, mixture.log_weights, modes)
 
 
-def _modes(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: int, count: Any) -> Any:
+def _modes(problem: LeastSquaresProblem, mixture: Mixture, data: Any, guesses: Any, steps: int, count: Any) -> Any:
     """The mode under each part, sought from its mean; under the first part from `guesses` too."""
 
     def solved(prior, z):
-        return solve(problem._replace(prior=prior), z, data, jnp.zeros_like(z), steps, CALM)
+        return solve(problem._replace(prior=prior), z, data, jnp.zeros_like(z), steps, TOLERANCE)
 
     parts, size = mixture.parts, len(mixture)
     several = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[:1], len(guesses), 0)]), parts)
@@ -83,9 +85,9 @@ def _modes(problem: Problem, mixture: Mixture, data: Any, guesses: Any, steps: i
         anew = jax.vmap(lambda prior, noise: prior.colour(noise, problem.series.static))(several, noise)
         return jnp.where((found.cost > jnp.median(found.cost))[:, None], anew, found.z)
 
-    found = in_rounds(
+    found = solve_in_rounds(
         lambda z: jax.vmap(solved)(several, z),
-        lambda found: found.cost.min() > enough(0.0, count),
+        lambda found: found.cost.min() > cost_limit(0.0, count),
         again,
         jnp.concatenate([means, guesses]),
     )

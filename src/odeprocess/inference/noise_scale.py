@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 
-class Misfit(NamedTuple):
+class NoiseScale(NamedTuple):
     """How well a process fits series it has not seen, as the noise in units of σ: squared, it is `scale`·ν/χ²(ν) for a series.
 
     With it a series that cannot be fitted as well as others (it may be unlike any in training) is trusted less, and its

@@ -17,21 +17,21 @@ import jax.random as jr
 from jaxtyping import Array, Float
 
 from odeprocess.common.distributions import Normal
-from odeprocess.common.linear_algebra import projected, solve_triangular
+from odeprocess.common.linear_algebra import project, solve_triangular
 from odeprocess.data.series import Series
 from odeprocess.process import Process
-from odeprocess.process.latent import Mixture
+from odeprocess.process.prior import Mixture
 from odeprocess.process.solvers import Extent
 
-from .least_squares import CALM, Problem, Search, Solution, enough, in_rounds, step
-from .modes import Peak, peaks
-from .noise_scale import Misfit
+from .least_squares import TOLERANCE, LeastSquaresProblem, LevenbergMarquardtState, Solution, cost_limit, solve_in_rounds, step
+from .modes import Mode, find_modes
+from .noise_scale import NoiseScale
 
-LOST = 0.05  # the share of draws that may be far from a solution
-FEW = 0.2  # the share of draws that others may be replaced by
-HEDGE, DOUBT = 0.05, 0.25
-SHARED_STEPS = 3  # with the derivative at the mode
-GOLDEN = 0.5 * (5**0.5 - 1)  # whose multiples fill the unit interval evenly, however many there are
+MAX_UNSOLVED_SHARE = 0.05  # the share of draws that may be far from a solution
+MIN_SOLVED_SHARE = 0.2  # the share of draws that others may be replaced by
+TEMPERED_SHARE, TEMPERING_POWER = 0.05, 0.25
+GAUSS_NEWTON_STEPS = 3  # with the derivative at the mode
+GOLDEN_RATIO = 0.5 * (5**0.5 - 1)  # whose multiples fill the unit interval evenly, however many there are
 
 
 class Ensemble(eqx.Module):
@@ -48,22 +48,22 @@ class Draw(NamedTuple):
         data: perturbed observations.
         std: their noise.
         centre: where the prior pulls to, whitened.
-        peak: the one it belongs to.
+        mode: the one it belongs to.
         limit: the cost under which it counts as solved.
     """
 
     data: Any
     std: Any
     centre: Any
-    peak: Peak
+    mode: Mode
     limit: Any
 
-    def problem(self, of: Problem) -> Problem:
+    def problem(self, of: LeastSquaresProblem) -> LeastSquaresProblem:
         """The problem of its series, with its own noise and part of the prior."""
-        return of._replace(std=self.std, prior=self.peak.prior)
+        return of._replace(std=self.std, prior=self.mode.prior)
 
 
-def refined_draws(
+def randomised_map_draws(
     process: Process,
     belief: Normal,
     start: Any,
@@ -72,7 +72,7 @@ def refined_draws(
     n: int,
     steps: int,
     extent: Extent,
-    misfit: Misfit | None = None,
+    noise_scale: NoiseScale | None = None,
 ) -> Ensemble:
     """Draws of the posterior of one series given its unmasked observations.
 
@@ -85,13 +85,13 @@ def refined_draws(
         n: number of draws.
         steps: double steps of the solver for a draw, on average and at most.
         extent: how far the flow is integrated.
-        misfit: what is known of the noise of single series; without it every series has the process's own.
+        noise_scale: how the noise scale varies between series; `None` where it does not.
     """
-    problem, mixture, found = _searched(process, belief, start, series, steps, extent, misfit)
+    problem, mixture, found = _search_modes(process, belief, start, series, steps, extent, noise_scale)
     y, count = jnp.where(series.mask, series.y, 0.0), series.mask.sum(dtype=belief.loc.dtype)
     chance = jr.uniform(jr.fold_in(key, 2**31 - 1), (), y.dtype)
-    shares = jnp.cumsum(_shares(found.log_weight, mixture.log_weights))
-    parts = jnp.searchsorted(shares, (chance + GOLDEN * jnp.arange(n).astype(y.dtype)) % 1.0).clip(0, len(mixture) - 1)
+    shares = jnp.cumsum(_component_probabilities(found.log_weight, mixture.log_weights))
+    parts = jnp.searchsorted(shares, (chance + GOLDEN_RATIO * jnp.arange(n).astype(y.dtype)) % 1.0).clip(0, len(mixture) - 1)
     places = jnp.cumsum(parts[:, None] == jnp.arange(len(mixture))[None], 0)[jnp.arange(n), parts] - 1
 
     def draw(part, place):
@@ -100,54 +100,56 @@ def refined_draws(
         data_key, centre_key, factor_key = jr.split(jr.fold_in(jr.fold_in(key, part), pair), 3)
         eps = sign * jr.normal(data_key, y.shape, y.dtype)
         centre = mixture.whitened(part, place, sign * jr.normal(centre_key, belief.loc.shape, y.dtype))
-        peak = jax.tree.map(lambda x: x[part], found)
+        mode = jax.tree.map(lambda x: x[part], found)
         normal = jr.normal(factor_key, (), y.dtype)
-        factor = jnp.ones_like(normal) if misfit is None else misfit.draws(peak.misfit + peak.strain, count, normal)
+        factor = (
+            jnp.ones_like(normal) if noise_scale is None else noise_scale.draws(mode.data_cost + mode.prior_cost, count, normal)
+        )
         std = problem.std * factor
-        return Draw(y + std * eps, std, centre, peak, enough(peak.misfit / factor**2 + peak.strain, count)), factor
+        return Draw(y + std * eps, std, centre, mode, cost_limit(mode.data_cost / factor**2 + mode.prior_cost, count)), factor
 
     draws, factors = jax.vmap(draw)(parts, places)
-    z = _with_stand_ins(_each(problem, start, draws, steps), draws.limit)
+    z = _replace_unsolved(_solve_draws(problem, start, draws, steps), draws.limit)
     return Ensemble(z, factors)
 
 
-def likeliest(process: Process, belief: Normal, start: Any, series: Series, steps: int, extent: Extent) -> Peak:
+def most_likely_mode(process: Process, belief: Normal, start: Any, series: Series, steps: int, extent: Extent) -> Mode:
     """The posterior's highest peak, which is found in a fraction of the time; arguments as above."""
-    _, _, found = _searched(process, belief, start, series, steps, extent, None)
+    _, _, found = _search_modes(process, belief, start, series, steps, extent, None)
     return jax.tree.map(lambda x: x[jnp.argmax(found.log_weight)], found)
 
 
-def _searched(process, belief, start, series, steps, extent, misfit) -> tuple[Problem, Mixture, Peak]:
+def _search_modes(process, belief, start, series, steps, extent, noise_scale) -> tuple[LeastSquaresProblem, Mixture, Mode]:
     mixture = process.before(series.static, series.channels)
-    problem = Problem.of(process, jax.tree.map(lambda x: x[0], mixture.parts), series, belief.loc, extent)
+    problem = LeastSquaresProblem.of(process, jax.tree.map(lambda x: x[0], mixture.parts), series, belief.loc, extent)
     guesses = jnp.concatenate([belief.loc[None], start])
-    return problem, mixture, peaks(problem, mixture, jnp.where(series.mask, series.y, 0.0), guesses, steps, misfit)
+    return problem, mixture, find_modes(problem, mixture, jnp.where(series.mask, series.y, 0.0), guesses, steps, noise_scale)
 
 
-def _shares(log_weight: Any, before: Any) -> Any:
+def _component_probabilities(log_weight: Any, before: Any) -> Any:
     """The parts' probabilities; how well observations fit a part is known roughly, so a few draws go by a part of it."""
-    doubtful = before + DOUBT * (log_weight - before)
-    return (1.0 - HEDGE) * jax.nn.softmax(log_weight) + HEDGE * jax.nn.softmax(doubtful)
+    doubtful = before + TEMPERING_POWER * (log_weight - before)
+    return (1.0 - TEMPERED_SHARE) * jax.nn.softmax(log_weight) + TEMPERED_SHARE * jax.nn.softmax(doubtful)
 
 
-def _with_stand_ins(found: Solution, limit: Any) -> Any:
+def _replace_unsolved(found: Solution, limit: Any) -> Any:
     """The latents, those that are still far off replaced by ones that are not; by nothing, where hardly any is left."""
     good = found.cost < limit
     stand_in = jnp.argsort(~good)[jnp.arange(len(good)) % jnp.maximum(good.sum(), 1)]
-    return jnp.where((good | (good.mean() < FEW))[:, None], found.z, found.z[stand_in])
+    return jnp.where((good | (good.mean() < MIN_SOLVED_SHARE))[:, None], found.z, found.z[stand_in])
 
 
-def _from_peak(problem: Problem, draw: Draw) -> Any:
+def _from_mode(problem: LeastSquaresProblem, draw: Draw) -> Any:
     """A draw from its peak, by the derivative there alone: a first guess at it."""
-    own, peak = draw.problem(problem), draw.peak
+    own, mode = draw.problem(problem), draw.mode
 
     def nearer(z, _):
-        return z - solve_triangular(peak.r, projected(peak.q, own.residuals(z, draw.data, draw.centre))), None
+        return z - solve_triangular(mode.r, project(mode.q, own.residuals(z, draw.data, draw.centre))), None
 
-    return jax.lax.scan(nearer, peak.z, None, length=SHARED_STEPS)[0]
+    return jax.lax.scan(nearer, mode.z, None, length=GAUSS_NEWTON_STEPS)[0]
 
 
-def _each(problem: Problem, start: Any, draws: Draw, steps: int) -> Solution:
+def _solve_draws(problem: LeastSquaresProblem, start: Any, draws: Draw, steps: int) -> Solution:
     """Every draw by a search of its own.
 
     It begins at its row of `start`, at its draw of the prior or at the guess made from its peak, whichever fits best; one that
@@ -156,12 +158,12 @@ def _each(problem: Problem, start: Any, draws: Draw, steps: int) -> Solution:
 
     def nearest(start, draw):
         own = draw.problem(problem)
-        zs = jnp.stack([start, own.prior.colour(draw.centre, own.series.static), _from_peak(problem, draw)])
+        zs = jnp.stack([start, own.prior.colour(draw.centre, own.series.static), _from_mode(problem, draw)])
         costs = jax.vmap(lambda z: (own.residuals(z, draw.data, draw.centre) ** 2).sum())(zs)
         return zs[jnp.argmin(jnp.where(jnp.isnan(costs), jnp.inf, costs))]
 
     def moved(search, draw, astray):
-        search = jax.tree.map(lambda a, b: jnp.where(astray, a, b), Search.at(draw.peak.z), search)
+        search = jax.tree.map(lambda a, b: jnp.where(astray, a, b), LevenbergMarquardtState.at(draw.mode.z), search)
         return step(draw.problem(problem), search, draw.data, draw.centre)
 
     def solved(z):
@@ -170,22 +172,22 @@ def _each(problem: Problem, start: Any, draws: Draw, steps: int) -> Solution:
 
         def more(carry):
             searches, _, number = carry
-            return (number < 2 * steps) & (searches.unrest > CALM).any()
+            return (number < 2 * steps) & (searches.relative_change > TOLERANCE).any()
 
         def some(carry):
             searches, taken, number = carry
-            who = jnp.argsort(-searches.unrest)[: (count + 1) // 2]
+            who = jnp.argsort(-searches.relative_change)[: (count + 1) // 2]
             chosen, own = jax.tree.map(lambda x: x[who], (searches, draws))
             found = jax.vmap(moved)(chosen, own, (taken[who] == 1) & (chosen.cost > own.limit))
             return jax.tree.map(lambda x, new: x.at[who].set(new), searches, found), taken.at[who].add(1), number + 1
 
-        begin = (jax.vmap(Search.at)(z), jnp.zeros(count, jnp.int32), jnp.zeros((), jnp.int32))
+        begin = (jax.vmap(LevenbergMarquardtState.at)(z), jnp.zeros(count, jnp.int32), jnp.zeros((), jnp.int32))
         searches, _, _ = jax.lax.while_loop(more, some, begin)
         return Solution(searches.z, searches.cost)
 
-    return in_rounds(
+    return solve_in_rounds(
         solved,
-        lambda found: (found.cost > draws.limit).mean() > LOST,
-        lambda found, _: _with_stand_ins(found, draws.limit),
+        lambda found: (found.cost > draws.limit).mean() > MAX_UNSOLVED_SHARE,
+        lambda found, _: _replace_unsolved(found, draws.limit),
         jax.vmap(nearest)(start, draws),
     )

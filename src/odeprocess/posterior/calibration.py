@@ -16,13 +16,15 @@ import numpy as np
 
 from odeprocess.common import checks
 from odeprocess.common.dataclass_json import read_array, read_fields
-from odeprocess.inference.noise_scale import Misfit
+from odeprocess.inference.noise_scale import NoiseScale
 
 LEVEL = 0.9
 COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations that are tried
 GAPS = np.array([0.01, 0.04, 0.15, 0.5])  # middles of bins of distance, as parts of the training horizon
 FREEDOM = np.geomspace(2.0, 256.0, 15)  # that are tried for the noise of single series
-LEANING = 8.0  # series: a bin with as many counts as much as its neighbours, and all together as much as no correction
+SHRINKAGE_PSEUDO_COUNT = (
+    8.0  # series: a bin with as many counts as much as its neighbours, and all together as much as no correction
+)
 ALLOWANCE = 6  # series: with as many, half as many values are left outside; none for a belief that is what series showed
 CLOSE = 0.15  # observations are close together if they span less than this part of what as many random ones would
 SIDES = 3  # between observations, beyond them, beyond such that are close together
@@ -30,7 +32,7 @@ TYPICAL = 0.8  # quantile by which misses on several series are compared
 LEAST, MOST = 0.05, 10.0
 
 
-class Places(NamedTuple):
+class PredictionPlaces(NamedTuple):
     """Where times lie among observations.
 
     Attributes:
@@ -45,7 +47,7 @@ class Places(NamedTuple):
     spans: np.ndarray
 
     @classmethod
-    def of(cls, t: np.ndarray, seen: np.ndarray, observed: np.ndarray) -> "Places":
+    def of(cls, t: np.ndarray, seen: np.ndarray, observed: np.ndarray) -> "PredictionPlaces":
         """Of times `t [series, m]` among those of `seen [series, n]` that are `observed`."""
         apart = t[:, :, None] - seen[:, None, :]
         observed = np.broadcast_to(observed[:, None, :], apart.shape)
@@ -65,7 +67,7 @@ class Places(NamedTuple):
         return np.where(self.beyond, np.where(close, 2, 1), 0)
 
 
-class Misses(NamedTuple):
+class HeldOutErrors(NamedTuple):
     """How far off predictions on unseen series were: flat arrays over predictions.
 
     Attributes:
@@ -74,17 +76,17 @@ class Misses(NamedTuple):
         sizes: how far off the mean, as a multiple of the distance to that end of the 90 % interval.
         series: which series each is about: values of one series are no independent evidence.
         horizon: the span of the series' times.
-        misfit: what whole series told of their noise, with which all this was found out.
+        noise_scale: what whole series told of their noise, with which all this was found out.
     """
 
     counts: np.ndarray
-    places: Places
+    places: PredictionPlaces
     sizes: np.ndarray
     series: np.ndarray
     horizon: float
-    misfit: Misfit | None = None
+    noise_scale: NoiseScale | None = None
 
-    def levelled(self, held_out: int) -> "Misses":
+    def match_scale(self, held_out: int) -> "HeldOutErrors":
         """The same, those on series from number `held_out` on enlarged, should they be smaller than those before.
 
         A model may know by heart the series that it was trained on. What these tell, and few others could, is where it is more
@@ -99,20 +101,20 @@ class Misses(NamedTuple):
         level = np.exp(max(0.0, np.mean(ratios))) if ratios else 1.0
         return self._replace(sizes=np.where(before | (self.counts == 0), self.sizes, level * self.sizes))
 
-    def anywhere(self) -> "Misses":
+    def anywhere(self) -> "HeldOutErrors":
         """The same without the distances: where series are few, factors by distance would follow chance."""
         return self._replace(places=self.places._replace(gaps=np.full_like(self.places.gaps, np.inf)))
 
     @classmethod
-    def joined(cls, parts: Sequence["Misses"]) -> "Misses":
+    def joined(cls, parts: Sequence["HeldOutErrors"]) -> "HeldOutErrors":
         """The misses on several sets of series together."""
         before = np.cumsum([0] + [1 + part.series.max(initial=0) for part in parts[:-1]])
         series = np.concatenate([part.series + start for part, start in zip(parts, before, strict=True)])
         counts, sizes = (np.concatenate(x) for x in zip(*((part.counts, part.sizes) for part in parts), strict=True))
-        places = Places(*(np.concatenate(x) for x in zip(*(part.places for part in parts), strict=True)))
-        known = [part.misfit for part in parts if part.misfit is not None]
-        misfit = Misfit(*(float(np.exp(np.mean(np.log(x)))) for x in zip(*known, strict=True))) if known else None
-        return cls(counts, places, sizes, series, max(part.horizon for part in parts), misfit)
+        places = PredictionPlaces(*(np.concatenate(x) for x in zip(*(part.places for part in parts), strict=True)))
+        known = [part.noise_scale for part in parts if part.noise_scale is not None]
+        noise_scale = NoiseScale(*(float(np.exp(np.mean(np.log(x)))) for x in zip(*known, strict=True))) if known else None
+        return cls(counts, places, sizes, series, max(part.horizon for part in parts), noise_scale)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,38 +124,38 @@ class Calibration:
     Attributes:
         factors: `[counts, sides, gaps]`.
         horizon: the span of the training times, in the user's units.
-        misfit: how the noise of single series varies, where that is known: for refined posteriors.
+        noise_scale: how the noise of single series varies, where that is known: for refined posteriors.
     """
 
     factors: np.ndarray
     horizon: float
-    misfit: Misfit | None = None
+    noise_scale: NoiseScale | None = None
 
     @classmethod
-    def none(cls, horizon: float, misfit: Misfit | None) -> "Calibration":
+    def none(cls, horizon: float, noise_scale: NoiseScale | None) -> "Calibration":
         """Factors of one."""
-        return cls(np.ones((len(COUNTS), SIDES, len(GAPS))), horizon, misfit)
+        return cls(np.ones((len(COUNTS), SIDES, len(GAPS))), horizon, noise_scale)
 
     @classmethod
-    def fit(cls, found: Misses) -> "Calibration":
+    def fit(cls, found: HeldOutErrors) -> "Calibration":
         """From misses on unseen series."""
-        counts, places, misses, series, horizon, misfit = found
+        counts, places, misses, series, horizon, noise_scale = found
         rows, columns, sides = nearest_count(counts), _column(places.gaps / horizon), places.sides(counts, horizon)
         factors = np.empty((len(COUNTS), SIDES, len(GAPS)))
         for side in range(SIDES):
-            last = _leaning(misses, series, 1.0)
+            last = _shrink(misses, series, 1.0)
             for i in range(len(COUNTS)):
                 here = (rows == i) & (sides == side)
                 if i == 0:  # nothing to be far from, and no neighbours; not tried: a belief that needs no correction
-                    factors[i, side] = _leaning(misses[rows == 0], series[rows == 0], 1.0, allowance=0)
+                    factors[i, side] = _shrink(misses[rows == 0], series[rows == 0], 1.0, allowance=0)
                     continue
-                last = _leaning(misses[here], series[here], last)
+                last = _shrink(misses[here], series[here], last)
                 for j in range(len(GAPS)):
                     bin_ = here & (columns == j)
-                    factors[i, side, j] = _leaning(misses[bin_], series[bin_], last)
-        return cls(np.clip(factors, LEAST, MOST), float(horizon), misfit)
+                    factors[i, side, j] = _shrink(misses[bin_], series[bin_], last)
+        return cls(np.clip(factors, LEAST, MOST), float(horizon), noise_scale)
 
-    def at(self, counts: np.ndarray, places: "Places") -> np.ndarray:
+    def at(self, counts: np.ndarray, places: "PredictionPlaces") -> np.ndarray:
         """Factors for series with `counts [series]` observations, at places `[series, m]`."""
         place = np.log(np.clip(places.gaps / self.horizon, GAPS[0], GAPS[-1]))
         rows = self.factors[nearest_count(counts)]
@@ -163,27 +165,31 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        misfit = None if self.misfit is None else [float(x) for x in self.misfit]
-        return {"factors": self.factors.tolist(), "horizon": self.horizon, "misfit": misfit}
+        noise_scale = None if self.noise_scale is None else [float(x) for x in self.noise_scale]
+        return {"factors": self.factors.tolist(), "horizon": self.horizon, "noise_scale": noise_scale}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any], name: str) -> "Calibration":
         """The inverse of `to_json`; a `ValueError` names the field that is wrong, beginning with `name`."""
-        hints = {"factors": Any, "horizon": float, "misfit": tuple[float, float] | None}
+        hints = {"factors": Any, "horizon": float, "noise_scale": tuple[float, float] | None}
         found = read_fields(hints, fields, name, needed=("factors", "horizon"))
         rows = found["factors"]
         two_sides = isinstance(rows, list) and all(isinstance(row, list) and len(row) == 2 for row in rows)  # of an older model
         factors = read_array(rows, (len(COUNTS), 2 if two_sides else SIDES, len(GAPS)), f"{name}.factors")
         factors = factors[:, [0, 1, 1]] if two_sides else factors
-        misfit = None if found.get("misfit") is None else Misfit(*map(float, found["misfit"]))
-        positive = [("factors", factors), ("horizon", found["horizon"]), ("misfit", 1.0 if misfit is None else np.array(misfit))]
+        noise_scale = None if found.get("noise_scale") is None else NoiseScale(*map(float, found["noise_scale"]))
+        positive = [
+            ("factors", factors),
+            ("horizon", found["horizon"]),
+            ("noise_scale", 1.0 if noise_scale is None else np.array(noise_scale)),
+        ]
         for field, value in positive:
             checks.require(bool(np.all(np.asarray(value) > 0)), f"`{name}.{field}` is {value}; expected numbers above 0.")
-        return cls(factors, float(found["horizon"]), misfit)
+        return cls(factors, float(found["horizon"]), noise_scale)
 
 
-def fitted_misfit(costs: np.ndarray, counts: np.ndarray) -> Misfit:
-    """The most likely `Misfit`, from each series' sum of squares and number of values.
+def fit_noise_scale(costs: np.ndarray, counts: np.ndarray) -> NoiseScale:
+    """The most likely `NoiseScale`, from each series' sum of squares and number of values.
 
     Noise of variance s²·ν/χ²(ν) makes their ratio F-distributed, with (number of values, ν) degrees of freedom.
     """
@@ -193,7 +199,7 @@ def fitted_misfit(costs: np.ndarray, counts: np.ndarray) -> Misfit:
     scales = np.quantile(ratios, 0.5) * np.geomspace(0.1, 10.0, 41)
     each = f.logpdf(ratios[:, None, None] / scales[:, None], counts[:, None, None], FREEDOM) - np.log(scales)[:, None]
     i, j = np.unravel_index(np.argmax(each.sum(0)), (len(scales), len(FREEDOM)))
-    return Misfit(float(FREEDOM[j]), float(scales[i]))
+    return NoiseScale(float(FREEDOM[j]), float(scales[i]))
 
 
 def nearest_count(counts: Any) -> np.ndarray:
@@ -215,9 +221,9 @@ def _conformal(misses: np.ndarray, series: np.ndarray, allowance: int) -> float:
     return float(np.quantile(misses, 1.0 - (1.0 - LEVEL) * count / (count + allowance))) if count else 1.0
 
 
-def _leaning(misses: np.ndarray, series: np.ndarray, towards: float, allowance: int = ALLOWANCE) -> float:
+def _shrink(misses: np.ndarray, series: np.ndarray, towards: float, allowance: int = ALLOWANCE) -> float:
     count = len(np.unique(series))
     if not count:
         return towards
     own = np.log(max(_conformal(misses, series, allowance), 1e-6))
-    return float(np.exp((count * own + LEANING * np.log(max(towards, 1e-6))) / (count + LEANING)))
+    return float(np.exp((count * own + SHRINKAGE_PSEUDO_COUNT * np.log(max(towards, 1e-6))) / (count + SHRINKAGE_PSEUDO_COUNT)))

@@ -12,10 +12,10 @@ import numpy as np
 from odeprocess.common import checks
 from odeprocess.data.scaling import series_origins
 from odeprocess.data.series import Series, bucket, filled_up, pack
-from odeprocess.inference.noise_scale import Misfit
+from odeprocess.inference.noise_scale import NoiseScale
 
 from . import latent_posterior
-from .calibration import COUNTS, Calibration, Misses, Places, fitted_misfit
+from .calibration import COUNTS, Calibration, HeldOutErrors, PredictionPlaces, fit_noise_scale
 from .posterior import Posterior
 
 LEAST_HALF = 0.05  # of an interval, on either side of the mean
@@ -27,17 +27,17 @@ MANY = 20  # observations from which a series is asked about once: given others 
 MODE_STEPS = 8  # double steps of the solver, in search of one
 
 
-def misses_on(model: Any, series: Series, seen: Series | None, *, refined: bool, key: Any, draws: int) -> Misses:
+def held_out_errors(model: Any, series: Series, seen: Series | None, *, refined: bool, key: Any, draws: int) -> HeldOutErrors:
     """How far off a model's refined posteriors, or the encoder's own, are on held-out series, and on some that it has seen."""
     ask, number = Questions(model, key, draws, refined), len(series)
-    misfit = ask.misfit(series) if refined else None
+    noise_scale = ask.noise_scale(series) if refined else None
     more = 0 if seen is None else min(len(seen), max(0, WITH_SEEN - number))
     if seen is not None and more:
         series = _together(series, seen[np.linspace(0, len(seen) - 1, more).astype(int)])
     shape, series = series.t.shape, _padded(series)
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     horizon = float((t[observed].max() - t[observed].min()) or 1.0)
-    bare = Calibration.none(horizon, misfit)
+    bare = Calibration.none(horizon, noise_scale)
     ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"refined": bare}))
     rng, questions = np.random.default_rng(0), []
     # Before any observation a belief that is refined is what all training series showed: fewer series cannot correct that.
@@ -48,11 +48,11 @@ def misses_on(model: Any, series: Series, seen: Series | None, *, refined: bool,
         questions += [(_ordered(t, order), count, 1) for order in rng.random((repeats, *shape))]
         questions += [(t, count, repeats)]  # either kind weighs the same
     checks.require(bool(questions), "The series have a single observation each: nothing is left to calibrate on.")
-    answers = at_once(lambda asked: ask.misses(series, *asked[:2]), questions)
+    answers = at_once(lambda asked: ask.held_out_errors(series, *asked[:2]), questions)
     evidence = [(count, *found) for (_, count, times), found in zip(questions, answers, strict=True) for _ in range(times)]
-    counts = np.concatenate([np.full(len(misses), count) for count, *_, misses, _ in evidence])
-    _, *places, misses, who = (np.hstack(x) for x in zip(*evidence, strict=True))
-    return Misses(counts, Places(*places), misses, who, horizon, misfit).levelled(number)
+    counts = np.concatenate([np.full(len(held_out_errors), count) for count, *_, held_out_errors, _ in evidence])
+    _, *places, held_out_errors, who = (np.hstack(x) for x in zip(*evidence, strict=True))
+    return HeldOutErrors(counts, PredictionPlaces(*places), held_out_errors, who, horizon, noise_scale).match_scale(number)
 
 
 def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
@@ -94,11 +94,11 @@ class Questions:
             origin = np.where(np.isfinite(origin), origin, 0.0)  # of series that only pad
         return self.model.condition(t, y, key=self.key, static=series.static, origin=origin, draws=self.draws)
 
-    def misfit(self, series: Series) -> Misfit:
+    def noise_scale(self, series: Series) -> NoiseScale:
         """How well whole series can be fitted."""
         count, series = len(series), _padded(series)
         _, costs = self.likeliest(self.posterior(series, *_values(series)), series.t.shape[1])
-        return fitted_misfit(np.asarray(costs, np.float64)[:count], np.asarray(series.mask).sum((1, 2))[:count])
+        return fit_noise_scale(np.asarray(costs, np.float64)[:count], np.asarray(series.mask).sum((1, 2))[:count])
 
     def likeliest(self, found: Posterior, least: int) -> tuple[Posterior, Any]:
         """A posterior that is its highest peak alone, and how badly that fits."""
@@ -118,14 +118,14 @@ class Questions:
         seen = np.where(np.take_along_axis(given, index, 1)[..., None], np.take_along_axis(y, index[..., None], 1), np.nan)
         return self.posterior(series, np.take_along_axis(t, index, 1), seen), given
 
-    def misses(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+    def held_out_errors(self, series: Series, order: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
         """Given the first `count` points by `order`: gap, side, span, miss and series of every other value, flat."""
         (t, y), observed = _values(series), np.asarray(series.observed)
         posterior, given = self.after(series, order, count, t.shape[1])
         posterior = posterior.refine() if self.refined else posterior
         longest = int(np.flatnonzero(observed.any(0)).max()) + 1
         some = np.unique(np.linspace(0, longest - 1, min(TIMES, longest)).astype(int))
-        places = [x[:, some] for x in Places.of(t, t, given)]
+        places = [x[:, some] for x in PredictionPlaces.of(t, t, given)]
         t, y, chosen = t[:, some], y[:, some], (~given & observed)[:, some]
         (low, high), mean = posterior.interval(t), posterior.mean(t)
         # Spread is corrected around the mean, which in a skewed belief is not in the middle of the interval.

@@ -14,7 +14,7 @@ from odeprocess.inference.randomised_map import Ensemble
 from odeprocess.process import Process, Summary
 from odeprocess.process.solvers import Extent
 
-from .calibration import Calibration, Places
+from .calibration import Calibration, PredictionPlaces
 from .functions import extent_for
 from .observations import Record
 
@@ -25,13 +25,13 @@ def amortised(process: Process, record: Record, summary: Summary) -> Normal:
     return batched.observe(process, summary, nothing)[1]
 
 
-def refined(
+def exact(
     process: Process, record: Record, belief: Normal, start: Any, keys: Any, n: int, steps: int, by: Calibration | None
 ) -> Ensemble:
     """The posterior's draws, worked out from the encoder's `belief` and begun at `start`."""
     series = record.everything()
     extent = _extent_to_refine(process, series)
-    return batched.refine(process, belief, start, keys, series, None if by is None else by.misfit, n, steps, extent)
+    return batched.refine(process, belief, start, keys, series, None if by is None else by.noise_scale, n, steps, extent)
 
 
 def modes(process: Process, record: Record, belief: Normal, keys: Any, steps: int, least: int) -> tuple[Ensemble, Any]:
@@ -61,7 +61,7 @@ def calibrated(predicted: AbstractDistribution, record: Record, t: Any, by: Cali
     if by is None or not isinstance(predicted, Normal) or checks.is_traced(predicted.loc, t) or t.shape[1] == 0:
         return predicted
     seen, observed = record.times()
-    factor = by.at(observed.sum(-1), Places.of(t, seen, observed))
+    factor = by.at(observed.sum(-1), PredictionPlaces.of(t, seen, observed))
     missing = predicted.loc.shape[2] - factor.shape[1]  # times are padded to a bucket
     factor = jnp.asarray(np.pad(factor, ((0, 0), (0, missing)), mode="edge"), predicted.loc.dtype)[:, None, :, None]
     mean = predicted.loc.mean(1, keepdims=True)

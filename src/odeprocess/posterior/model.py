@@ -20,8 +20,8 @@ from odeprocess.inference import batched
 from odeprocess.process import AbstractSolver, OdeFlow, Process, Spec, Summary
 
 from . import model_folder
-from .calibration import Calibration, Misses
-from .held_out import misses_on
+from .calibration import Calibration, HeldOutErrors
+from .held_out import held_out_errors
 from .observations import new_record
 from .posterior import Posterior
 
@@ -130,17 +130,17 @@ class Model:
             key: of the draws and of which points are given.
             draws: draws for each prediction: best as many as will be asked for, since more of them reach farther into the tails.
         """
-        misses = self.misses(series, seen=seen, refined=refined, key=key, draws=draws)
-        return self.with_calibration(misses, refined=refined)
+        held_out_errors = self.held_out_errors(series, seen=seen, refined=refined, key=key, draws=draws)
+        return self.with_calibration(held_out_errors, refined=refined)
 
-    def with_calibration(self, misses: Misses, *, refined: bool = True) -> "Model":
+    def with_calibration(self, held_out_errors: HeldOutErrors, *, refined: bool = True) -> "Model":
         """The model with the spread of its predictions put right by known misses: its own, or those of models like it."""
         name = "refined" if refined else "amortised"
-        return dataclasses.replace(self, calibrations={**self.calibrations, name: Calibration.fit(misses)})
+        return dataclasses.replace(self, calibrations={**self.calibrations, name: Calibration.fit(held_out_errors)})
 
-    def misses(
+    def held_out_errors(
         self, series: Series, *, seen: Series | None = None, refined: bool = True, key: Any = None, draws: int = 64
-    ) -> Misses:
+    ) -> HeldOutErrors:
         """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
         for name, each in (("series", series), ("seen", series if seen is None else seen)):
             checks.instance(name, each, Series, "a batch of series: make one with make_series(t, y)")
@@ -149,7 +149,7 @@ class Model:
                 came == own,
                 f"`{name}` has {came[0]} channel(s) and {came[1]} static covariate(s); this model has {own[0]} and {own[1]}.",
             )
-        return misses_on(self, series, seen, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
+        return held_out_errors(self, series, seen, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""

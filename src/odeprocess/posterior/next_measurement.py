@@ -114,7 +114,7 @@ def best(scores: Any, allowed: Any) -> Any:
     return jnp.argmax(jnp.where(allowed & jnp.isfinite(scores), scores, -jnp.inf))
 
 
-def measured(curves: Any, like: Any, noise: Any) -> Any:
+def condition_on_measurement(curves: Any, like: Any, noise: Any) -> Any:
     """The draws `[n, m, channels]` as they would be after measuring values that are `like [n]` in them, with variance `noise`.
 
     Their mean stays and their covariance is that of a normal distribution conditioned on it (an ensemble square root filter).
@@ -133,7 +133,7 @@ def _all_measured(curves: Any, target: Any, noise: Any) -> Any:
 
     def one(whole, place):
         i, j, variance = place
-        return measured(whole, whole[:, i, j], variance), None
+        return condition_on_measurement(whole, whole[:, i, j], variance), None
 
     return jax.lax.scan(one, whole, (*places, noise.reshape(-1)))[0][:, :m]
 
@@ -163,7 +163,7 @@ def _choose(curves: Any, noise: Any, allowed: Any, costs: Any, target: Any, by: 
             place = best(score, allowed)
             both = curves if about is None else jnp.concatenate([curves, about], 1)
             for channel in range(curves.shape[-1]):
-                both = measured(both, both[:, place, channel], noise[place, channel])
+                both = condition_on_measurement(both, both[:, place, channel], noise[place, channel])
             curves, about = both[:, : curves.shape[1]], None if about is None else both[:, curves.shape[1] :]
             return (curves, about, allowed.at[place].set(False)), (place, score[place])
 

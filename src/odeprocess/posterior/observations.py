@@ -95,7 +95,7 @@ class Record:
 
     def notes(self, t: Any, y: Any, *, values: bool = True) -> list[str]:
         """What is to be said of observations that lie outside what the model was trained on, their `values` too or not."""
-        known = self.scaling.reach
+        known = self.scaling.training_range
         if known is None or checks.is_traced(t, y):
             return []
         at = np.where(np.isnan(y).all(-1), np.nan, t - np.nan_to_num(self.origins)[:, None])
@@ -104,8 +104,8 @@ class Record:
 
     def warn_of_times(self, t: Any) -> None:
         """Warns of query times that lie outside those of training."""
-        if self.scaling.reach is not None and not checks.is_traced(t):
-            training_range.warn(self.scaling.reach.times_note(t - self.origins[:, None]))
+        if self.scaling.training_range is not None and not checks.is_traced(t):
+            training_range.warn(self.scaling.training_range.times_note(t - self.origins[:, None]))
 
     def holding(self, pairs: list[tuple[np.ndarray, np.ndarray]]) -> "Record":
         """The record with `(t, y)` of each series, which have been checked."""
@@ -209,6 +209,6 @@ def new_record(count: int, *, origin: Any, scaling: Scaling, **fields: Any) -> R
         origins = np.broadcast_to(given, (count,))
     static = np.asarray(fields["static"], np.float64)
     scaling.refuse_far("static", static, scaling.covariates(static))
-    if scaling.reach is not None:
-        training_range.warn(scaling.reach.static_note(static))
+    if scaling.training_range is not None:
+        training_range.warn(scaling.training_range.static_note(static))
     return Record(scaling, origins=origins, explicit=origin is not None, **fields)

@@ -99,9 +99,9 @@ class Posterior:
         """The posterior worked out on the observations themselves, where this one is the encoder's guess.
 
         Every draw is fitted to the observations, perturbed by their noise and by the prior, in a few Levenberg–Marquardt
-        steps (see `odeprocess.inference.randomised_map`). It takes milliseconds to tens of them a series, and each `update` afterwards does it
-        anew from the draws so far, over all observations. It needs a normal likelihood, and pays off most where the process
-        has a learned prior (variant `"ndp-skip"`).
+        steps (`odeprocess.inference.randomised_map`). It takes milliseconds to tens of them a series, and each `update`
+        afterwards does it anew from the draws so far, over all observations. It needs a normal likelihood, and pays off
+        most where the process has a learned prior (variant `"ndp-skip"`).
 
         Arguments:
             n: number of draws to keep, which is then the most that can be asked for; as many as before by default.
@@ -117,7 +117,7 @@ class Posterior:
 
     def _refined(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
         by = self.calibrations.get("refined")
-        found = latent_posterior.refined(self.process, self.record, belief, start, self.keys, n, steps, by)
+        found = latent_posterior.exact(self.process, self.record, belief, start, self.keys, n, steps, by)
         return dataclasses.replace(self, belief=found, draws=n, steps=steps, _last={})
 
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
@@ -128,7 +128,7 @@ class Posterior:
         """
         of_function = self._is_function(of)
         predicted, m = self._predicted(times, n)
-        values = predicted.mean if of_function else batched.noisy(predicted, self.keys)
+        values = predicted.mean if of_function else batched.sample_observations(predicted, self.keys)
         return self._values_out(values, m)
 
     def mean(self, times: Any, n: int | None = None) -> Any:
@@ -238,7 +238,7 @@ class Posterior:
         if joint:  # no calibration, which is about single values
             z = batched.draw(self.belief, self.keys, self._count(n))
             predicted, _ = evaluate(self.process, self.record, z, self.record.query(asked))
-            predicted = batched.noise_of(self.belief, predicted)
+            predicted = batched.with_noise_factors(self.belief, predicted)
         else:
             predicted, _ = self._predicted(asked, n)
         missing = predicted.mean.shape[2] - y.shape[1]
@@ -267,7 +267,9 @@ class Posterior:
         if tag is not None and tag in self._last:
             return self._last[tag], t.shape[-1]
         predicted, reached = evaluate(self.process, self.record, batched.draw(self.belief, self.keys, n), t)
-        predicted = latent_posterior.calibrated(batched.noise_of(self.belief, predicted), self.record, t, self._calibration)
+        predicted = latent_posterior.calibrated(
+            batched.with_noise_factors(self.belief, predicted), self.record, t, self._calibration
+        )
         if tag is not None and reached and not checks.is_traced(predicted.mean):
             self._last.clear()
             self._last[tag] = predicted

@@ -5,6 +5,7 @@ Networks, encoders, fields, flows, solvers, decoders, likelihoods; `Spec` says a
 """
 
 from .aggregation import AGGREGATIONS as AGGREGATIONS, AbstractAggregation as AbstractAggregation
+from .amortised_inference import AbstractHead as AbstractHead, Head as Head, Inference as Inference
 from .decoder import (
     AbstractDecoder as AbstractDecoder,
     LinearDecoder as LinearDecoder,
@@ -13,9 +14,8 @@ from .decoder import (
 )
 from .encoder import AbstractEncoder as AbstractEncoder, PointEncoder as PointEncoder, Summary as Summary
 from .field import AbstractField as AbstractField, FirstOrder as FirstOrder, SecondOrder as SecondOrder
-from .flow import AbstractFlow as AbstractFlow, OdeFlow as OdeFlow, Still as Still
+from .flow import AbstractFlow as AbstractFlow, ConstantFlow as ConstantFlow, OdeFlow as OdeFlow
 from .images import ImageDecoder as ImageDecoder, ImageEncoder as ImageEncoder
-from .latent import AbstractHead as AbstractHead, Head as Head, Inference as Inference
 from .likelihood import (
     AbstractLikelihood as AbstractLikelihood,
     BernoulliLikelihood as BernoulliLikelihood,

@@ -5,18 +5,19 @@ from typing import Any
 import jax.random as jr
 
 from .aggregation import AGGREGATIONS
+from .amortised_inference import Head, Inference
 from .decoder import LinearDecoder, PlainDecoder, ResidualDecoder, SmoothDecoder
 from .encoder import PointEncoder
 from .field import FirstOrder, SecondOrder
-from .flow import OdeFlow, Still
+from .flow import ConstantFlow, OdeFlow
 from .images import FrameHead, ImageDecoder, ImageEncoder
-from .latent import Head, Inference, Mixture, Prior
 from .likelihood import BernoulliLikelihood, GaussianLikelihood
 from .networks import widened
 from .neural_process import Process
+from .prior import Mixture, Prior
 
 
-def assembled(spec: Any, *, key: Any) -> Process:
+def build_process(spec: Any, *, key: Any) -> Process:
     """The parts that `spec`, a `Spec` without gaps, asks for, put together."""
     channels, static_dim = spec.channels, spec.static_dim
     encoder_key, head_key, first_key, field_key, decoder_key = jr.split(key, 5)
@@ -42,7 +43,7 @@ def assembled(spec: Any, *, key: Any) -> Process:
     read = AGGREGATIONS[spec.aggregation].sizes(spec.r_dim)[2]
     head_in, head_out = read + static_dim + free, d_dim if from_first else spec.z_dim
     head = Head(head_in, head_out, width, floor, free=free, key=head_key)
-    flow = Still()
+    flow = ConstantFlow()
     if spec.dynamics != "none":
         order = {"first": FirstOrder, "second": SecondOrder}[spec.dynamics]
         field = order(spec.l_dim, d_dim, spec.h_dim, path=spec.path, timed=spec.timed, key=field_key)

@@ -24,7 +24,7 @@ class AbstractFlow(eqx.Module):
         """The states of one trajectory at `t`, in any order."""
 
 
-class Still(AbstractFlow):
+class ConstantFlow(AbstractFlow):
     """No dynamics: l(t) = l(t0). With it the process is a plain neural process."""
 
     def extent(self, low, high):

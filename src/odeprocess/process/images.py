@@ -18,9 +18,9 @@ from odeprocess.common.distributions import Normal
 from odeprocess.data.series import Series
 
 from .aggregation import AGGREGATIONS
+from .amortised_inference import AbstractHead, Head
 from .decoder import AbstractDecoder
 from .encoder import AbstractEncoder
-from .latent import AbstractHead, Head
 from .networks import MLP, Linear
 
 ENCODER_CHANNELS = (16, 32, 64, 128)  # the paper's

@@ -7,10 +7,11 @@ from jaxtyping import Array, Bool, Float
 from odeprocess.common.distributions import AbstractDistribution, Normal
 from odeprocess.data.series import Series
 
+from .amortised_inference import Inference
 from .decoder import AbstractDecoder
 from .flow import AbstractFlow
-from .latent import Inference, Mixture, Prior
 from .likelihood import AbstractLikelihood
+from .prior import Mixture, Prior
 from .solvers import Extent, Path
 
 ONE_HORIZON = Extent()

@@ -72,7 +72,7 @@ def stages(tableau: Tableau, velocity, t, step, l, slope) -> list:
     return slopes
 
 
-def march(
+def runge_kutta_steps(
     velocity: Callable[..., Any], tableau: Tableau, t0: float, step: float, count: int, l0: Float[Array, " l"], unroll: int
 ) -> tuple[Float[Array, "states l"], Float[Array, "steps stages l"], Float[Array, " l"]]:
     """Takes `count` steps from `(t0, l0)`, `unroll` of them in one round of the loop.

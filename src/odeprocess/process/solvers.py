@@ -20,7 +20,7 @@ from odeprocess.common import checks
 
 from .field import Velocity
 from .kernels import fused
-from .runge_kutta import TABLEAUS, march
+from .runge_kutta import TABLEAUS, runge_kutta_steps
 
 MAX_HORIZONS = 1024
 MOST_STEPS = 65_536  # beyond, memory and time run out before anything is answered
@@ -102,9 +102,9 @@ class Grid(AbstractSolver):
         step = horizon / self.steps
         after, before = extent.after * self.steps, extent.before * self.steps
         u = (t - t0) / step
-        pieces = self._march(velocity, t0, step, l0, after)
+        pieces = self._runge_kutta(velocity, t0, step, l0, after)
         if before:
-            pieces = jnp.concatenate([pieces, self._march(velocity, t0, -step, l0, before)])
+            pieces = jnp.concatenate([pieces, self._runge_kutta(velocity, t0, -step, l0, before)])
         # `where`, not `abs` or `maximum`: those split the gradient with respect to time at t0.
         distance = jnp.where(u < 0, -u if before else 0.0, u)
         whole = distance.astype(jnp.int32)
@@ -116,16 +116,16 @@ class Grid(AbstractSolver):
         inside = (u > -before - slack) & (u < after + slack)
         return Path(states, inside & jnp.isfinite(states).all(-1))
 
-    def _march(self, velocity, t0, step, l0, count):
+    def _runge_kutta(self, velocity, t0, step, l0, count):
         """Takes `count` steps and returns the polynomial of each, `[count, 4 or 5, l]`."""
         tableau = TABLEAUS[self.order]
         layers = velocity.layers() if self.fused is not False else None
         if layers is not None and (self.fused or fused.applies(layers, l0)):
-            ls, stages, last = fused.march(layers, l0, t0, step, count, self.order)
+            ls, stages, last = fused.runge_kutta_steps(layers, l0, t0, step, count, self.order)
         else:
             unroll = jax.default_backend() != "cpu" if self.unroll is None else self.unroll
             at_once = self.steps if unroll else 2 if self.unroll is None else 1  # two in a round compile as fast as one
-            ls, stages, last = march(velocity, tableau, t0, step, count, l0, min(count, at_once))
+            ls, stages, last = runge_kutta_steps(velocity, tableau, t0, step, count, l0, min(count, at_once))
         slopes = step * jnp.concatenate([stages[:, 0], last[None]])
         rise = ls[1:] - ls[:-1]
         bend = slopes[:-1] - rise

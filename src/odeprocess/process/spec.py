@@ -10,10 +10,10 @@ from odeprocess.common.dataclass_json import read_dataclass
 from odeprocess.data.series import Series
 
 from .aggregation import AGGREGATIONS
-from .build import assembled
-from .latent import Mixture
+from .build import build_process
 from .networks import Path
 from .neural_process import Process
+from .prior import Mixture
 from .solvers import SOLVERS, AbstractSolver, Grid
 
 DEFAULT_SOLVER = Grid()
@@ -184,7 +184,7 @@ class Spec:
                 "This spec leaves `channels`, `static_dim`, `missing`, `t0` or `horizon` open. `fit` sets them from the data; "
                 "to build a process without data use spec.replace(channels=1, static_dim=0, missing=False, t0=0.0, horizon=1.0)."
             )
-        return assembled(self, key=key)
+        return build_process(self, key=key)
 
     def resolve(self, series: Series, count: int | None = None) -> "Spec":
         """This spec with everything that was left open taken from scaled training series.

@@ -2,8 +2,8 @@
 
 | variant     | l moves by          | read out by               |
 |-------------|---------------------|---------------------------|
-| np          | nothing (`Still`)   | h(l, t)                   |
-| np-residual | nothing (`Still`)   | [l ‖ h(l, t)]             |
+| np          | nothing (`ConstantFlow`)   | h(l, t)                   |
+| np-residual | nothing (`ConstantFlow`)   | [l ‖ h(l, t)]             |
 | ndp         | dl/dt = f(l, d, t)  | [l ‖ h(l, d, t)]          |
 | nd2p        | d²l/dt² = f(…)      | [l ‖ h(l, d, t)]          |
 | ndp-l       | dl/dt = f(l, d, t)  | l                         |
@@ -12,7 +12,7 @@
 | ndp-linear  | dl/dt = A(l, d, t)  | C(l, d, t)                |
 | ndp-state   | dl/dt = A + f(l)    | l                         |
 | latent-ode  | dl/dt = f(l, t)     | h(l, t)                   |
-| image-np    | nothing (`Still`)   | deconvolution of (l, t)   |
+| image-np    | nothing (`ConstantFlow`)   | deconvolution of (l, t)   |
 | image-ndp   | dl/dt = f(l, d, t)  | deconvolution of l        |
 
 The image variants have convolutional encoders, and the image NDP takes l(t0) from the first frame alone.

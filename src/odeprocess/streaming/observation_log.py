@@ -7,7 +7,7 @@ import numpy as np
 LEAST = 1024
 
 
-class Ledger:
+class ObservationLog:
     """Observations in the order in which they came, and which of them belong to each series.
 
     Attributes:

@@ -13,7 +13,7 @@ LONGEST_NAME = 1000  # characters
 Id = str | int
 
 
-class Roster:
+class SeriesIds:
     """Names and rows of series, and what is known of a series from the beginning.
 
     Attributes:

@@ -25,9 +25,9 @@ from odeprocess.posterior.posterior import Posterior
 from odeprocess.process import Summary
 
 from . import stream_file
-from .observation_log import Ledger
-from .series_ids import Id, Roster, mark, read_names
-from .summaries import Tally, fields
+from .observation_log import ObservationLog
+from .series_ids import Id, SeriesIds, mark, read_names
+from .summaries import RunningSummaries, fields
 
 AT_ONCE = 16_384  # observations in one compiled batch
 
@@ -70,9 +70,9 @@ class Stream:
         assert channels is not None and static_dim is not None
         self.model, self.draws = model, int(draws)
         self._key, self._channels = key, channels
-        self._roster = Roster(static_dim)
-        self._tally = Tally(model.spec.sums, channels)
-        self._ledger = Ledger(channels) if keep else None
+        self._roster = SeriesIds(static_dim)
+        self._tally = RunningSummaries(model.spec.sums, channels)
+        self._ledger = ObservationLog(channels) if keep else None
 
     def __repr__(self) -> str:
         return f"Stream({len(self)} series, {self.model!r})"

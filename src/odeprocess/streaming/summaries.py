@@ -10,7 +10,7 @@ from odeprocess.process import Summary
 LEAST = 64
 
 
-class Tally:
+class RunningSummaries:
     """Running summaries, one row a series.
 
     Attributes:

@@ -26,7 +26,7 @@ from .options import FitOptions
 from .validation import Scores, score_all
 
 
-class TrainState(eqx.Module):
+class FirstPhaseState(eqx.Module):
     """Everything that one seed carries from epoch to epoch."""
 
     process: Process
@@ -58,15 +58,15 @@ class Plan:
     validation_extent: Extent
 
 
-def start(process: Process, plan: Plan) -> TrainState:
+def start(process: Process, plan: Plan) -> FirstPhaseState:
     """The state of one seed before the first epoch."""
     dtype, zero = jnp.result_type(float), jnp.zeros((), jnp.int32)
     optimiser = plan.options.transformation(1).init(ravel_pytree(process)[0])
     best_score = jnp.full((), jnp.inf, dtype)
-    return TrainState(process, optimiser, process, best_score, zero, zero, zero, jnp.zeros((), bool))
+    return FirstPhaseState(process, optimiser, process, best_score, zero, zero, zero, jnp.zeros((), bool))
 
 
-LEAST_SHOWN = 0.1  # of the horizon, at first, where it grows
+INITIAL_HORIZON = 0.1  # of the horizon, at first, where it grows
 
 # A level of optimisation below XLA's own: as fast to run, and compiled in three quarters of the time.
 COMPILER = None if jax.config.read("jax_disable_most_optimizations") else {"xla_backend_optimization_level": 2}
@@ -75,13 +75,13 @@ COMPILER = None if jax.config.read("jax_disable_most_optimizations") else {"xla_
 @compiled(static_argnums=0, donate_argnums=1, compiler_options=COMPILER)
 def run_epoch(
     plan: Plan,
-    states: TrainState,
+    states: FirstPhaseState,
     keys: Any,
     epoch: Int[Array, ""],
     last: Int[Array, ""],
     series: Series,
     validation: Task | None,
-) -> tuple[TrainState, Report]:
+) -> tuple[FirstPhaseState, Report]:
     """Trains every seed for one epoch of `last` (counted from 0); `states` is given up to be reused."""
     return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, last, series, validation))(states, keys)
 
@@ -91,9 +91,9 @@ def _epoch(plan, state, key, epoch, last, series, validation):
     score_key = jr.fold_in(key, 2**31 - 2)  # the same draws every epoch, so that epochs are compared on equal terms
     optimiser = plan.options.transformation(last * plan.steps)
 
-    def step(carry, drawn):
+    def step(carry, sample_latents):
         weights, opt_state, skipped, bad = carry
-        index, selection, noise, kl_weight = drawn
+        index, selection, noise, kl_weight = sample_latents
         tasks = jax.vmap(take)(series[index], selection)
         loss, gradient = jax.value_and_grad(_loss)(unravel(weights), tasks, noise, kl_weight, plan)
         gradient, _ = ravel_pytree(gradient)
@@ -127,15 +127,15 @@ def _epoch(plan, state, key, epoch, last, series, validation):
 def _draw(plan, key, series, process, epoch, last):
     order_key, task_key, noise_key = jr.split(key, 3)
     shape = (plan.steps, plan.batch)
-    order = shuffled(plan, order_key, series)
+    order = shuffle(plan, order_key, series)
     keys = jr.split(task_key, plan.steps)
-    shown = _grown(plan, series, epoch, last)
+    shown = _grow_horizon(plan, series, epoch, last)
     selections = jax.vmap(lambda index, k: plan.sampler.select(shown[index], key=k))(order, keys)
     noise = jr.normal(noise_key, (*shape, plan.options.samples, process.z_dim), series.t.dtype)
     return order, selections, noise, _kl_weights(plan, epoch, last, noise.dtype)
 
 
-def shuffled(plan: Plan, key: Any, series: Series) -> Int[Array, "steps batch"]:
+def shuffle(plan: Plan, key: Any, series: Series) -> Int[Array, "steps batch"]:
     """Which series each step of an epoch takes: all in a random order, those that only pad left out."""
     order = jr.permutation(key, len(series))
     if plan.options.bucketed:
@@ -145,13 +145,13 @@ def shuffled(plan: Plan, key: Any, series: Series) -> Int[Array, "steps batch"]:
     return order[: plan.steps * plan.batch].reshape(plan.steps, plan.batch)
 
 
-def _grown(plan, series, epoch, last):
+def _grow_horizon(plan, series, epoch, last):
     """The series as far as they are shown in this epoch: each from its beginning on."""
     if not plan.options.horizon_growth:
         return series
     first, end = jnp.where(series.observed, series.t, jnp.inf).min(), jnp.where(series.observed, series.t, -jnp.inf).max()
     done = (epoch / jnp.maximum(plan.options.horizon_growth * last, 1.0)).astype(series.t.dtype)
-    until = first + (end - first) * jnp.minimum(LEAST_SHOWN + (1.0 - LEAST_SHOWN) * done, 1.0)
+    until = first + (end - first) * jnp.minimum(INITIAL_HORIZON + (1.0 - INITIAL_HORIZON) * done, 1.0)
     return dataclasses.replace(series, mask=series.mask & (series.t <= until)[..., None])
 
 

@@ -21,21 +21,21 @@ from odeprocess.common.compilation import compiled
 from odeprocess.common.linear_algebra import cholesky, solve_positive, solve_triangular
 from odeprocess.data.series import Series
 from odeprocess.data.tasks import take
-from odeprocess.inference.least_squares import Problem, precision_root, solve
+from odeprocess.inference.least_squares import LeastSquaresProblem, precision_root, solve
 from odeprocess.process import Process
-from odeprocess.process.latent import Prior
+from odeprocess.process.prior import Prior
 
-from .epoch import Plan, shuffled
-from .mixture_prior import fitted
+from .epoch import Plan, shuffle
+from .mixture_prior import fit_mixture_prior
 from .options import cosine
-from .soap import soap, turned
+from .soap import soap, update_eigenbases
 
-E_STEP_EVERY, TURN_EVERY = 45, 9  # gradient steps, in whole epochs
+E_STEP_EVERY, EIGENBASES_EVERY = 45, 9  # gradient steps, in whole epochs
 FIRST_STEPS, STEPS = 12, 1  # of the solver, in the first E-step and in the later ones
 CHUNK = 64  # series whose posteriors are brought up to date at once, so that memory stays bounded
 
 
-class PolishState(eqx.Module):
+class EMState(eqx.Module):
     """What one seed carries from epoch to epoch."""
 
     process: Process
@@ -51,73 +51,73 @@ def optimiser(plan: Plan, total: Any) -> optax.GradientTransformation:
 
 
 @compiled(static_argnums=0)
-def begin(plan: Plan, processes: Process, series: Series) -> PolishState:
+def initial_em_state(plan: Plan, processes: Process, series: Series) -> EMState:
     """The state before the first epoch, with the encoder's guesses at the modes."""
 
     def one(process):
         modes = jax.lax.map(lambda s: process.infer(s).loc, series, batch_size=CHUNK)
         roots = jnp.zeros((*modes.shape, modes.shape[1]), modes.dtype)
         state = optimiser(plan, 1).init(process)  # pyright: ignore[reportArgumentType]
-        return PolishState(process, state, modes, roots, jnp.zeros((), jnp.int32))
+        return EMState(process, state, modes, roots, jnp.zeros((), jnp.int32))
 
     return jax.vmap(one)(processes)
 
 
-def polish_epoch(plan: Plan, states: PolishState, keys: Any, epoch: int, last: int, series: Series) -> tuple[PolishState, Any]:
+def train_em_epoch(plan: Plan, states: EMState, keys: Any, epoch: int, last: int, series: Series) -> tuple[EMState, Any]:
     """Trains every seed for one epoch of `last` (counted from 0); also the mean loss a step."""
     if epoch % max(1, E_STEP_EVERY // plan.steps) == 0:
         states = e_step(plan, states, series, jnp.asarray(STEPS if epoch else FIRST_STEPS))
-    if epoch % max(1, TURN_EVERY // plan.steps) == 0:
-        states = _turned(states)
-    return run_polish(plan, states, keys, jnp.asarray(epoch), jnp.asarray(last), series)
+    if epoch % max(1, EIGENBASES_EVERY // plan.steps) == 0:
+        states = _update_eigenbases(states)
+    return m_step_epoch(plan, states, keys, jnp.asarray(epoch), jnp.asarray(last), series)
 
 
 @compiled(static_argnums=0, donate_argnums=1)
-def run_polish(
-    plan: Plan, states: PolishState, keys: Any, epoch: Int[Array, ""], last: Int[Array, ""], series: Series
-) -> tuple[PolishState, Any]:
+def m_step_epoch(
+    plan: Plan, states: EMState, keys: Any, epoch: Int[Array, ""], last: Int[Array, ""], series: Series
+) -> tuple[EMState, Any]:
     """The gradient steps of an epoch."""
     return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, last, series))(states, keys)
 
 
 @compiled(donate_argnums=0)
-def _turned(states: PolishState) -> PolishState:
-    return dataclasses.replace(states, optimiser=jax.vmap(turned)(states.optimiser))
+def _update_eigenbases(states: EMState) -> EMState:
+    return dataclasses.replace(states, optimiser=jax.vmap(update_eigenbases)(states.optimiser))
 
 
 @compiled(static_argnums=0)
-def divided(plan: Plan, states: PolishState, series: Series) -> PolishState:
+def fit_mixture(plan: Plan, states: EMState, series: Series) -> EMState:
     """The state after the last epoch: the prior is divided into its parts, where the process has room for some."""
 
     def one(state):
         assert state.process.prior is not None and state.process.mixture is not None
         parts = len(state.process.mixture)
-        found = fitted(state.process.prior, state.modes, state.roots, series.static, parts, _real(plan, series))
+        found = fit_mixture_prior(state.process.prior, state.modes, state.roots, series.static, parts, _real(plan, series))
         return eqx.tree_at(lambda s: s.process.mixture, state, found)
 
     return jax.vmap(one)(states) if states.process.mixture is not None else states
 
 
 @compiled(static_argnums=0, donate_argnums=1)
-def e_step(plan: Plan, states: PolishState, series: Series, steps: Int[Array, ""]) -> PolishState:
+def e_step(plan: Plan, states: EMState, series: Series, steps: Int[Array, ""]) -> EMState:
     """Brings posteriors and prior of every seed up to date."""
 
     def one(process, pair):
         z, series = pair
-        problem, y = Problem.of(process, process.prior, series, z, plan.extent), jnp.where(series.mask, series.y, 0.0)
+        problem, y = LeastSquaresProblem.of(process, process.prior, series, z, plan.extent), jnp.where(series.mask, series.y, 0.0)
         z = solve(problem, z, y, jnp.zeros_like(z), steps).z
         return z, precision_root(problem, z, y)
 
     def seed(state):
         with jax.default_matmul_precision("highest"):
             modes, roots = jax.lax.map(functools.partial(one, state.process), (state.modes, series), batch_size=CHUNK)
-        process = eqx.tree_at(lambda p: p.prior, state.process, prior_of(modes, roots, series.static, _real(plan, series)))
+        process = eqx.tree_at(lambda p: p.prior, state.process, fit_prior(modes, roots, series.static, _real(plan, series)))
         return dataclasses.replace(state, process=process, modes=modes, roots=roots)
 
     return jax.vmap(seed)(states)
 
 
-def prior_of(modes: Any, roots: Any, static: Any, real: Any = None) -> Prior:
+def fit_prior(modes: Any, roots: Any, static: Any, real: Any = None) -> Prior:
     """The normal distribution that the posteriors make together; another series, a standard one, keeps it from collapse.
 
     `real` is 1 for each series, and 0 for those that only pad; without it all are real.
@@ -143,14 +143,14 @@ def _epoch(plan, state, key, epoch, last, series):
     key = jr.fold_in(jr.fold_in(key, 2**31 - 3), epoch)
     order_key, task_key, noise_key = jr.split(key, 3)
     shape = (plan.steps, plan.batch)
-    order = shuffled(plan, order_key, series)
+    order = shuffle(plan, order_key, series)
     keys = jr.split(task_key, plan.steps)
     noise = jr.normal(noise_key, (*shape, state.process.z_dim), series.t.dtype)
     update = optimiser(plan, last * plan.steps).update
 
-    def step(carry, drawn):
+    def step(carry, sample_latents):
         process, opt_state, skipped = carry
-        index, key, noise = drawn
+        index, key, noise = sample_latents
         tasks = jax.vmap(take)(series[index], plan.sampler.select(series[index], key=key))
         z = state.modes[index] + jax.vmap(solve_triangular)(state.roots[index], noise)
         with jax.default_matmul_precision("highest"):

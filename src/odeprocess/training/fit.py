@@ -22,12 +22,12 @@ from odeprocess.data.tasks import Task, TaskSampler
 from odeprocess.process import Process, Spec, variant
 
 from .checkpoints import Checkpoints, description
-from .epoch import Plan, TrainState, run_epoch, start
-from .expectation_maximisation import begin, divided, polish_epoch
+from .epoch import FirstPhaseState, Plan, run_epoch, start
+from .expectation_maximisation import fit_mixture, initial_em_state, train_em_epoch
 from .options import FitOptions
-from .plan import check_series, checked_seeds, planned, suited, training_size, warn_of_scattered_series
-from .result import Fit, outcome
-from .training_state import Course
+from .plan import adapt_spec, check_seeds, check_series, make_plan, padded_size, warn_of_scattered_series
+from .result import Fit, collect_result
+from .training_state import TrainingState
 
 
 class TrainingError(RuntimeError):
@@ -87,7 +87,7 @@ def fit(
         Model(np, 1 channel(s), 25982 parameters)
     """
     began = time.perf_counter()
-    seed_array = checked_seeds(seeds)
+    seed_array = check_seeds(seeds)
     checks.instance("sampler", sampler, TaskSampler, "a TaskSampler(…)")
     checks.instance("options", options, FitOptions, "FitOptions(…)")
     checks.require(
@@ -97,22 +97,22 @@ def fit(
     checks.require(checkpoint is not None or not resume, "`resume` needs `checkpoint`: the folder to go on from.")
     spec = variant(spec) if isinstance(spec, str) else spec
     checks.instance("spec", spec, Spec, "the name of a variant, or a spec from variant(…)")
-    spec = suited(spec, sampler, series)
+    spec = adapt_spec(spec, sampler, series)
     check_series(series, "series", spec)
     if scaling is None:
         scaling = Scaling.fit(series, origin=origin, values=spec.likelihood == "gaussian")
         warn_of_scattered_series(series, scaling)
     checks.instance("scaling", scaling, Scaling, "a Scaling, or None to fit one (see also `origin`)")
-    scaling = scaling.reaching(series, alike=spec.image is not None)
+    scaling = scaling.with_training_range(series, alike=spec.image is not None)
     scaled = scaling.apply(series)
-    padded = filled_up(scaled, *training_size(*scaled.t.shape)) if options.bucketed else scaled
+    padded = filled_up(scaled, *padded_size(*scaled.t.shape)) if options.bucketed else scaled
     spec = spec.resolve(scaled, count=len(padded) if options.bucketed else None)
-    options = options.suited(learned_prior=spec.prior == "learned")
-    make_room_for(spec, sampler, dataclasses.replace(options, epochs=1, polish=None), len(seed_array), padded.y.shape)
+    options = options.resolved(learned_prior=spec.prior == "learned")
+    make_room_for(spec, sampler, dataclasses.replace(options, epochs=1, em_epochs=None), len(seed_array), padded.y.shape)
     processes = _initial(spec, seed_array)
-    plan, tasks = planned(spec, processes.flow, padded, validation, scaling, sampler, options)
+    plan, tasks = make_plan(spec, processes.flow, padded, validation, scaling, sampler, options)
     keys, data = _keys(seed_array), jax.tree.map(jnp.asarray, padded)
-    course, keeper = Course(_start(processes, plan)), None
+    state, keeper = TrainingState(_start(processes, plan)), None
     if checkpoint is not None:
         held_out = None if validation is None else scaling.apply(validation)
         run = description(spec, sampler, options, seed_array, scaled, held_out)
@@ -121,32 +121,32 @@ def fit(
     validated = tasks is not None and options.keep == "best"
     with nullcontext() if keeper is None else keeper.held():
         if keeper is not None:
-            course = keeper.restored(
-                lambda arrays: Course.restored(
-                    arrays, course.states, lambda: jax.eval_shape(lambda p: begin(plan, p, data), processes)
+            state = keeper.restored(
+                lambda arrays: TrainingState.restored(
+                    arrays, state.first_phase, lambda: jax.eval_shape(lambda p: initial_em_state(plan, p, data), processes)
                 ),
-                otherwise=course,
+                otherwise=state,
                 resume=resume,
             )
-        total, done = options.epochs + options.polish_epochs, course.epochs + course.polish_epochs
+        total, done = options.epochs + options.num_em_epochs, state.epochs + state.num_em_epochs
         with progress_bar(total, "training", show=progress, done=done) as advance:
             try:
-                for note, finished in _epochs(course, plan, options, keys, data, tasks, validated=validated, began=began):
+                for note, finished in _epochs(state, plan, options, keys, data, tasks, validated=validated, began=began):
                     if keeper is not None:
-                        keeper.save(course.epochs + course.polish_epochs, course.arrays, finished=finished)
+                        keeper.save(state.epochs + state.num_em_epochs, state.arrays, finished=finished)
                     advance(note)
             except TrainingError:
                 if keeper is not None:  # it would break down again
                     keeper.remove()
                 raise
-    if course.polished is not None:
-        course.polished = divided(plan, course.polished, data)
+    if state.em is not None:
+        state.em = fit_mixture(plan, state.em, data)
     return_memory()
-    return outcome(course, spec, scaling, seed_array, max_bad_steps=options.max_bad_steps, validated=validated)
+    return collect_result(state, spec, scaling, seed_array, max_bad_steps=options.max_bad_steps, validated=validated)
 
 
 def _epochs(
-    course: Course,
+    state: TrainingState,
     plan: Plan,
     options: FitOptions,
     keys: Any,
@@ -156,23 +156,23 @@ def _epochs(
     validated: bool,
     began: float,
 ) -> Iterator[tuple[str, bool]]:
-    """Takes `course` to its end; after each epoch, a note on it and whether it was the last."""
-    most, last = options.max_bad_steps, options.polish_epochs
-    while course.epochs < options.epochs and not course.stopped(most):
-        epoch = jnp.asarray(course.epochs)
-        course.states, report = run_epoch(plan, course.states, keys, epoch, jnp.asarray(options.epochs), data, tasks)
+    """Takes `state` to its end; after each epoch, a note on it and whether it was the last."""
+    most, last = options.max_bad_steps, options.num_em_epochs
+    while state.epochs < options.epochs and not state.stopped(most):
+        epoch = jnp.asarray(state.epochs)
+        state.first_phase, report = run_epoch(plan, state.first_phase, keys, epoch, jnp.asarray(options.epochs), data, tasks)
         report = jax.device_get(report)  # waits for the epoch to end
-        course.add(report, time.perf_counter() - began)
-        if course.broken(most).all():
-            raise TrainingError(_breakdown(course.epochs, most, len(keys)))
-        yield _note(report.loss), not last and (course.epochs == options.epochs or course.stopped(most))
+        state.add(report, time.perf_counter() - began)
+        if state.broken(most).all():
+            raise TrainingError(_breakdown(state.epochs, most, len(keys)))
+        yield _note(report.loss), not last and (state.epochs == options.epochs or state.stopped(most))
         began = time.perf_counter()
-    while course.polish_epochs < last:
-        polished = course.polished or begin(plan, _kept(course.states, validated), data)
-        course.polished, loss = polish_epoch(plan, polished, keys, course.polish_epochs, last, data)
+    while state.num_em_epochs < last:
+        em = state.em or initial_em_state(plan, _kept(state.first_phase, validated), data)
+        state.em, loss = train_em_epoch(plan, em, keys, state.num_em_epochs, last, data)
         loss = jax.device_get(loss)
-        course.add_polish(loss, time.perf_counter() - began)
-        yield f"polishing, {_note(loss)}", course.polish_epochs == last
+        state.add_em_epoch(loss, time.perf_counter() - began)
+        yield f"EM, {_note(loss)}", state.num_em_epochs == last
         began = time.perf_counter()
 
 
@@ -180,7 +180,7 @@ def _note(loss: Any) -> str:
     return f"loss {np.nanmean(loss) if np.isfinite(loss).any() else math.nan:.4g}"
 
 
-def _kept(states: TrainState, validated: bool) -> Process:
+def _kept(states: FirstPhaseState, validated: bool) -> Process:
     """The processes that each seed goes on with: of its best epoch where one was found, else of the last."""
     if not validated:
         return states.process
@@ -203,7 +203,7 @@ def _initial(spec: Spec, seeds: Any) -> Process:
 
 
 @compiled(static_argnums=1)
-def _start(processes: Process, plan: Plan) -> TrainState:
+def _start(processes: Process, plan: Plan) -> FirstPhaseState:
     return jax.vmap(lambda process: start(process, plan))(processes)
 
 

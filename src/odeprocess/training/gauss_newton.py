@@ -21,27 +21,27 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from odeprocess.common.compilation import compiled
-from odeprocess.common.linear_algebra import orthonormalised, projected, solve_triangular
+from odeprocess.common.linear_algebra import orthonormalise, project, solve_triangular
 from odeprocess.data.series import Series
 from odeprocess.data.tasks import TaskSampler
-from odeprocess.inference.least_squares import Problem, linearised
+from odeprocess.inference.least_squares import LeastSquaresProblem, linearise
 from odeprocess.posterior.functions import extent_for
 from odeprocess.posterior.model import Model
 from odeprocess.process import Process
 from odeprocess.process.likelihood import GaussianLikelihood
 from odeprocess.process.solvers import Extent
 
-from .expectation_maximisation import CHUNK, prior_of
-from .mixture_prior import fitted
-from .refit_encoder import encoder_learned, guessing
+from .expectation_maximisation import CHUNK, fit_prior
+from .mixture_prior import fit_mixture_prior
+from .refit_encoder import guessing, refit_encoder
 
 MOST_WEIGHTS, MOST_NOISE = 150, 0.02  # the latter in scaled units: with more of it gradient steps do converge
 MOST_VALUES = 200_000  # of the series that decide about the weights
 STEPS, TRIES = 40, 10  # of the weights; and dampings of each that are tried
-FIRST_DAMPING, EASED, TIGHTENED, LEAST_DAMPING, TINY = 1e-4, 0.1, 4.0, 1e-12, 1e-6
+FIRST_DAMPING, DAMPING_DECREASE, DAMPING_INCREASE, LEAST_DAMPING, TINY = 1e-4, 0.1, 4.0, 1e-12, 1e-6
 
 
-class Standing(NamedTuple):
+class GaussNewtonState(NamedTuple):
     """How far it has come: a process whose prior and noise are up to date, and the posteriors of its series."""
 
     process: Process
@@ -50,7 +50,7 @@ class Standing(NamedTuple):
     log_likelihood: Float[Array, ""]  # a series, up to a constant
 
 
-def settles(model: Model) -> bool:
+def can_converge(model: Model) -> bool:
     """Whether a model is of the kind that this is for."""
     likelihood = model.process.likelihood
     if not isinstance(likelihood, GaussianLikelihood) or likelihood.raw_std is None:
@@ -61,11 +61,11 @@ def settles(model: Model) -> bool:
     return sharp and few and linear and model.process.prior is not None and model.process.inference.first is None
 
 
-def settled(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0) -> Model:
+def gauss_newton_fit(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0) -> Model:
     """The model with weights at which the series it was trained on are as likely as can be; the same model, if they are so.
 
     Arguments:
-        model: trained on `series`; see `settles`.
+        model: trained on `series`; see `can_converge`.
         series: in the user's units.
         sampler: of the tasks on which the encoder learns.
         seed: of these.
@@ -90,12 +90,12 @@ def settled(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0
         near = jnp.concatenate([last.modes, jnp.broadcast_to(last.modes.mean(0), (len(scaled) - deciding, last.modes.shape[1]))])
         last = _current(last.process, near, scaled, extent)
     process = guessing(last.process, np.asarray(before, np.float64), np.asarray(last.modes, np.float64))
-    process = encoder_learned(process, last.modes, last.roots, scaled, sampler, jr.key(seed))
+    process = refit_encoder(process, last.modes, last.roots, scaled, sampler, jr.key(seed))
     process = _divided(process, last.modes, last.roots, scaled)
     return dataclasses.replace(model, process=process, info={**model.info, "settled": gain})
 
 
-def _step(now: Standing, series: Series, extent: Extent, damping: float) -> tuple[Standing | None, float]:
+def _step(now: GaussNewtonState, series: Series, extent: Extent, damping: float) -> tuple[GaussNewtonState | None, float]:
     """The first of several steps, shorter and shorter, that makes the series likelier, if any; and the damping for the next."""
     weights, unravel = ravel_pytree(_curves(now.process))
     rows = np.asarray(_system(now.process, now.modes, series, extent), np.float64)
@@ -111,8 +111,8 @@ def _step(now: Standing, series: Series, extent: Extent, damping: float) -> tupl
         curves = unravel(weights + jnp.asarray(move, weights.dtype))
         found = _current(eqx.tree_at(_curves, now.process, curves), now.modes, series, extent)
         if found.log_likelihood > now.log_likelihood:
-            return found, max(EASED * damping, LEAST_DAMPING)
-        damping *= TIGHTENED
+            return found, max(DAMPING_DECREASE * damping, LEAST_DAMPING)
+        damping *= DAMPING_INCREASE
     return None, damping
 
 
@@ -127,19 +127,19 @@ def _guesses(process: Process, series: Series) -> Any:
 
 
 @compiled(static_argnums=3)
-def _current(process: Process, modes: Any, series: Series, extent: Extent) -> Standing:
+def _current(process: Process, modes: Any, series: Series, extent: Extent) -> GaussNewtonState:
     """Brings latents, prior and noise up to date, begun at `modes`."""
 
     def one(process, pair):
         z, series = pair
         y, nothing, size = jnp.where(series.mask, series.y, 0.0), jnp.zeros_like(z), z.shape[0]
-        problem = Problem.of(process, process.prior, series, z, extent)
-        value, slopes = linearised(problem, z, y, nothing)
-        along, root = orthonormalised(slopes)
+        problem = LeastSquaresProblem.of(process, process.prior, series, z, extent)
+        value, slopes = linearise(problem, z, y, nothing)
+        along, root = orthonormalise(slopes)
 
         def move(carry, _):  # to the mode, since all is linear in z; and once more, for what rounding left
             z, value = carry
-            z = z - solve_triangular(root, projected(along, value))
+            z = z - solve_triangular(root, project(along, value))
             return (z, problem.residuals(z, y, nothing)), None
 
         (z, value), _ = jax.lax.scan(move, (z, value), None, length=2)
@@ -152,7 +152,7 @@ def _current(process: Process, modes: Any, series: Series, extent: Extent) -> St
     def twice(again, carry):
         process, modes, roots, squares, _ = carry
         process = jax.tree.map(
-            lambda a, b: jnp.where(again > 0, a, b), _made_likelier(process, modes, roots, squares, series), process
+            lambda a, b: jnp.where(again > 0, a, b), _increase_likelihood(process, modes, roots, squares, series), process
         )
         with jax.default_matmul_precision("highest"):
             modes, roots, squares, likely = jax.lax.map(functools.partial(one, process), (modes, series), batch_size=CHUNK)
@@ -162,15 +162,15 @@ def _current(process: Process, modes: Any, series: Series, extent: Extent) -> St
     roots = jnp.broadcast_to(jnp.eye(size, dtype=modes.dtype), (count, size, size))
     nothing = (jnp.zeros_like(series.y[:, 0]), jnp.zeros_like(modes[:, 0]))
     process, modes, roots, _, likely = jax.lax.fori_loop(0, 2, twice, (process, modes, roots, *nothing))
-    return Standing(process, modes, roots, jnp.where(jnp.isfinite(likely).all(), likely.mean(), -jnp.inf))
+    return GaussNewtonState(process, modes, roots, jnp.where(jnp.isfinite(likely).all(), likely.mean(), -jnp.inf))
 
 
-def _made_likelier(process: Process, modes: Any, roots: Any, squares: Any, series: Series) -> Process:
+def _increase_likelihood(process: Process, modes: Any, roots: Any, squares: Any, series: Series) -> Process:
     """The process with the prior and the noise that posteriors of its series make together."""
     assert isinstance(process.likelihood, GaussianLikelihood)
     values = jnp.maximum(series.mask.sum((0, 1)).astype(squares.dtype), 1.0)
     likelihood = process.likelihood.with_std_times(jnp.sqrt(squares.sum(0) / values))
-    return eqx.tree_at(lambda p: (p.prior, p.likelihood), process, (prior_of(modes, roots, series.static), likelihood))
+    return eqx.tree_at(lambda p: (p.prior, p.likelihood), process, (fit_prior(modes, roots, series.static), likelihood))
 
 
 @compiled(static_argnums=3)
@@ -183,7 +183,7 @@ def _system(process: Process, modes: Any, series: Series, extent: Extent) -> Any
     def one(pair):
         z, series = pair
         y, nothing = jnp.where(series.mask, series.y, 0.0), jnp.zeros_like(z)
-        problem = Problem.of(process, prior, series, z, extent)
+        problem = LeastSquaresProblem.of(process, prior, series, z, extent)
 
         def residuals(weights):
             moved = eqx.tree_at(_curves, process, unravel(weights))
@@ -191,7 +191,7 @@ def _system(process: Process, modes: Any, series: Series, extent: Extent) -> Any
 
         value, push = jax.linearize(residuals, weights)
         slopes = jax.vmap(push, out_axes=1)(jnp.eye(weights.shape[0], dtype=z.dtype))
-        along, _ = orthonormalised(linearised(problem, z, y, nothing)[1])
+        along, _ = orthonormalise(linearise(problem, z, y, nothing)[1])
         both = jnp.concatenate([slopes, value[:, None]], 1)
         for _ in range(2):  # the second time takes away what rounding left
             both = both - along @ (along.T @ both)
@@ -206,5 +206,5 @@ def _divided(process: Process, modes: Any, roots: Any, series: Series) -> Proces
     if process.mixture is None:
         return process
     assert process.prior is not None
-    found = fitted(process.prior, modes, roots, series.static, len(process.mixture))
+    found = fit_mixture_prior(process.prior, modes, roots, series.static, len(process.mixture))
     return eqx.tree_at(lambda p: p.mixture, process, found)

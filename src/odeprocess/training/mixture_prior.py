@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from odeprocess.common.linear_algebra import cholesky, solve_triangular
-from odeprocess.process.latent import MEMBERS, Mixture, Prior
+from odeprocess.process.prior import MEMBERS, Mixture, Prior
 
 STEPS = 60
-LEANING = 2.0  # series: a part with as many leans on the others for half of its shape
+SHRINKAGE_PSEUDO_COUNT = 2.0  # series: a part with as many leans on the others for half of its shape
 MOST_CONSIDERED = 1000  # series from which members of the parts are chosen
 BLUR = 0.3  # of the members
 RIDGE = 1e-4  # the least variance, that of the whole being one
 
 
-def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int, real: Any = None) -> Mixture:
+def fit_mixture_prior(prior: Prior, modes: Any, roots: Any, static: Any, parts: int, real: Any = None) -> Mixture:
     """The mixture of `parts` that posteriors of series make together, in the coordinates in which `prior` is standard.
 
     Arguments:
@@ -56,7 +56,9 @@ def fitted(prior: Prior, modes: Any, roots: Any, static: Any, parts: int, real: 
         scatter = jax.vmap(lambda share, mean: ((x - mean[None]) * share[:, None]).T @ (x - mean[None]), (1, 0))(belongs, means)
         own = scatter + jnp.einsum("nk,nij->kij", belongs, covariance)
         typical = own[1:].sum(0) / jnp.maximum(counts[1:].sum(), 1.0)
-        shapes = (own + LEANING * typical[None]) / (counts + LEANING)[:, None, None] + RIDGE * eye[None]
+        shapes = (own + SHRINKAGE_PSEUDO_COUNT * typical[None]) / (counts + SHRINKAGE_PSEUDO_COUNT)[:, None, None] + RIDGE * eye[
+            None
+        ]
         # The first part is all series' and keeps its place; none ever counts for less than one series in all.
         means, chols = means.at[0].set(0.0), jax.vmap(cholesky)(shapes).at[0].set(eye)
         share = jnp.maximum(counts, 1.0 / parts)

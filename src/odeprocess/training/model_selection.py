@@ -18,7 +18,7 @@ from odeprocess.posterior.held_out import WORST, errors_on
 from odeprocess.posterior.model import Model
 
 from .fit import TrainingError, fit
-from .gauss_newton import settled, settles
+from .gauss_newton import can_converge, gauss_newton_fit
 from .recipes import recipe
 
 RIVALS = ("ndp-linear", "ndp-state")  # the simplest first
@@ -136,9 +136,9 @@ class Entry(NamedTuple):
 def _entry(model: Model | None, kept: Series, held: Series, sampler: TaskSampler, seed: int) -> Entry:
     """A trained model, or what it settles to, if that is better on held-out series."""
     entry = Entry(model, _errors(model, held, seed))
-    if model is None or not settles(model):
+    if model is None or not can_converge(model):
         return entry
-    further = settled(model, kept, sampler, seed=seed)
+    further = gauss_newton_fit(model, kept, sampler, seed=seed)
     return entry if further is model else min(entry, Entry(further, _errors(further, held, seed)), key=lambda e: e.errors.mean())
 
 

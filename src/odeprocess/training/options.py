@@ -28,8 +28,8 @@ class FitOptions:
             latents that are given up before they are of use.
         horizon_growth: the share of `epochs` in which the time that tasks are taken from grows from a tenth of the horizon to
             all of it: for series with many ups and downs, which a flow learns from their beginning on.
-        polish: epochs of a second half in which a process with a learned prior learns from posteriors that are kept and made
-            exact (see `odeprocess.training.expectation_maximisation`). By default as many as `epochs` for such a process, and none for others.
+        em_epochs: epochs of a second half in which a process with a learned prior learns from posteriors that are kept and made
+            exact (expectation–maximisation). By default as many as `epochs` for such a process, and none for others.
         clip: the largest norm of a gradient, or `None` for no limit.
         samples: latent samples in the objective.
         patience: epochs without a better validation score after which training stops, or `None`.
@@ -52,7 +52,7 @@ class FitOptions:
     objective: Literal["elbo", "generative", "importance", "renyi", "likelihood"] | None = None
     kl_warm_up: float = 0.0
     horizon_growth: float = 0.0
-    polish: int | None = None
+    em_epochs: int | None = None
     clip: float | None = None
     samples: int = 1
     patience: int | None = None
@@ -74,8 +74,8 @@ class FitOptions:
         checks.choice("optimiser", self.optimiser, ("adam", "rmsprop"))
         checks.choice("objective", self.objective, (None, *OBJECTIVES))
         checks.require(
-            self.polish is None or (isinstance(self.polish, int) and self.polish >= 0),
-            f"`polish` is {checks.shown(self.polish)}; expected a number of epochs, 0 or more.",
+            self.em_epochs is None or (isinstance(self.em_epochs, int) and self.em_epochs >= 0),
+            f"`em_epochs` is {checks.shown(self.em_epochs)}; expected a number of epochs, 0 or more.",
         )
         for name in ("kl_warm_up", "horizon_growth"):
             value = getattr(self, name)
@@ -84,24 +84,24 @@ class FitOptions:
         checks.choice("keep", self.keep, ("best", "last"))
         checks.choice("schedule", self.schedule, ("constant", "cosine"))
 
-    def suited(self, *, learned_prior: bool) -> "FitOptions":
+    def resolved(self, *, learned_prior: bool) -> "FitOptions":
         """These options with everything that was left open decided for a kind of process."""
         checks.require(
-            learned_prior or (self.objective != "generative" and not self.polish),
-            "objective='generative' and `polish` need a process with a learned prior: use variant(…, prior='learned').",
+            learned_prior or (self.objective != "generative" and not self.em_epochs),
+            "objective='generative' and `em_epochs` need a process with a learned prior: use variant(…, prior='learned').",
         )
         objective = self.objective or ("generative" if learned_prior else "elbo")
         checks.require(
             not self.kl_warm_up or objective in WITH_KL,
             f"`kl_warm_up` is {self.kl_warm_up}, but objective={objective!r} has no KL to warm up: use one of {list(WITH_KL)}.",
         )
-        polish = (self.epochs if learned_prior else 0) if self.polish is None else self.polish
-        return dataclasses.replace(self, objective=objective, polish=polish)
+        em_epochs = (self.epochs if learned_prior else 0) if self.em_epochs is None else self.em_epochs
+        return dataclasses.replace(self, objective=objective, em_epochs=em_epochs)
 
     @property
-    def polish_epochs(self) -> int:
+    def num_em_epochs(self) -> int:
         """Epochs of the second half."""
-        return self.polish or 0
+        return self.em_epochs or 0
 
     def transformation(self, total: Any) -> optax.GradientTransformation:
         """The optimiser as Optax knows it, for `total` steps."""

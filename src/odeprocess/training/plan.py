@@ -19,7 +19,7 @@ from .epoch import Plan
 from .options import FitOptions
 
 
-def checked_seeds(seeds: int | Sequence[int]) -> np.ndarray:
+def check_seeds(seeds: int | Sequence[int]) -> np.ndarray:
     """Seeds as an array."""
     try:
         array = np.atleast_1d(np.asarray(seeds))
@@ -34,7 +34,7 @@ def checked_seeds(seeds: int | Sequence[int]) -> np.ndarray:
     return array
 
 
-def suited(spec: Spec, sampler: TaskSampler, series: Any) -> Spec:
+def adapt_spec(spec: Spec, sampler: TaskSampler, series: Any) -> Spec:
     """The spec, as far as the kind of task decides about it."""
     checks.require(
         spec.initial == "context" or sampler.first_point,
@@ -89,7 +89,7 @@ def warn_of_scattered_series(series: Series, scaling: Scaling) -> None:
         )
 
 
-def training_size(count: int, length: int) -> tuple[int, int]:
+def padded_size(count: int, length: int) -> tuple[int, int]:
     """The numbers of series and points that trainings are padded to, so that they share compiled programs.
 
     Series that pad cost their share of the E-step alone, so their steps may be coarse.
@@ -97,7 +97,7 @@ def training_size(count: int, length: int) -> tuple[int, int]:
     return bucket(count, powers=16, parts=2), bucket(length, 8)
 
 
-def planned(
+def make_plan(
     spec: Spec,
     flow: AbstractFlow,
     scaled: Series,
@@ -121,7 +121,7 @@ def planned(
             f"`evaluate_every` is {options.evaluate_every} but there are {options.epochs} epochs: nothing would be evaluated.",
         )
         held_out = scaling.apply_to_new(validation)
-        held_out = filled_up(held_out, *training_size(*held_out.t.shape)) if options.bucketed else held_out
+        held_out = filled_up(held_out, *padded_size(*held_out.t.shape)) if options.bucketed else held_out
         mask = np.asarray(validation.mask)
         checks.require(
             bool(spec.missing) or bool((mask.any(-1) == mask.all(-1)).all()),
@@ -129,14 +129,14 @@ def planned(
         )
         extents.append(flow.extent(float(held_out.t.min()), float(held_out.t.max())))
         size = sampler.context if options.validation_context is None else (options.validation_context,) * 2
-        asker = dataclasses.replace(sampler, context=size, extra=None, shared="nothing", empty=0.0)
-        tasks = _validation_tasks(asker, held_out)
+        predictor = dataclasses.replace(sampler, context=size, extra=None, shared="nothing", empty=0.0)
+        tasks = _validation_tasks(predictor, held_out)
         checks.require(
             options.validation_context_scored or bool((tasks.target & ~tasks.context).any()),
             "The validation series have nothing left to score: all their points went into the context. Use a smaller "
             "`validation_context`, or longer series.",
         )
-    options = dataclasses.replace(options, epochs=1, polish=None)  # the compiled epoch does not depend on how many there are
+    options = dataclasses.replace(options, epochs=1, em_epochs=None)  # the compiled epoch does not depend on how many there are
     return Plan(options, sampler, steps, count // steps, extents[0], extents[-1]), tasks
 
 

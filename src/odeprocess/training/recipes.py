@@ -40,5 +40,5 @@ def recipe_for(count: int, length: int, channels: int, *, steps: int, spec: str 
     rest = max(1, min(length - most, 28))
     sampler = TaskSampler(context=(0, most), extra=(rest, rest), split="mixed", shared="nothing")
     epochs = max(1, round(steps * batch / count))
-    options = FitOptions(epochs=epochs, polish=3 * epochs, batch_size=batch, learning_rate=3e-3, schedule="cosine", clip=100.0)
+    options = FitOptions(epochs=epochs, em_epochs=3 * epochs, batch_size=batch, learning_rate=3e-3, schedule="cosine", clip=100.0)
     return {"spec": variant(spec), "sampler": sampler, "options": options}

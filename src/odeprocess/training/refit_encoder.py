@@ -14,7 +14,7 @@ from odeprocess.common.linear_algebra import solve_triangular
 from odeprocess.data.series import Series
 from odeprocess.data.tasks import TaskSampler, take
 from odeprocess.process import Process
-from odeprocess.process.latent import Head
+from odeprocess.process.amortised_inference import Head
 
 from .expectation_maximisation import CHUNK
 from .options import cosine
@@ -39,8 +39,8 @@ def guessing(process: Process, before: np.ndarray, after: np.ndarray) -> Process
 
 
 @compiled(static_argnums=4)
-def encoder_learned(process: Process, modes: Any, roots: Any, series: Series, sampler: TaskSampler, key: Any) -> Process:
-    """Trains the encoder alone, as in `polish`."""
+def refit_encoder(process: Process, modes: Any, roots: Any, series: Series, sampler: TaskSampler, key: Any) -> Process:
+    """Trains the encoder alone, as in `em_epochs`."""
     batch = min(len(series), CHUNK)
     optimiser = optax.adam(cosine(RATE, STEPS))
 

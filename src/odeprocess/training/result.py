@@ -11,7 +11,7 @@ from odeprocess.data.scaling import Scaling
 from odeprocess.posterior.model import Model
 from odeprocess.process import Spec
 
-from .training_state import Course, History
+from .training_state import History, TrainingState
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,23 +45,25 @@ class Fit:
         return found
 
 
-def outcome(course: Course, spec: Spec, scaling: Scaling, seeds: np.ndarray, *, max_bad_steps: int, validated: bool) -> Fit:
+def collect_result(
+    state: TrainingState, spec: Spec, scaling: Scaling, seeds: np.ndarray, *, max_bad_steps: int, validated: bool
+) -> Fit:
     """What a finished course of training gives."""
-    history, broken, states, polished = course.history(), course.broken(max_bad_steps), course.states, course.polished
-    kept, last, skipped = states.best, states.process, states.skipped
-    if polished is not None:
-        kept, last, skipped = polished.process, polished.process, skipped + polished.skipped
+    history, broken, first_phase, em = state.history(), state.broken(max_bad_steps), state.first_phase, state.em
+    kept, last, skipped = first_phase.best, first_phase.process, first_phase.skipped
+    if em is not None:
+        kept, last, skipped = em.process, em.process, skipped + em.skipped
     kept, last, skipped = jax.device_get((kept, last, skipped))
-    best_score, best_epoch = jax.device_get((states.best_score, states.best_epoch))
+    best_score, best_epoch = jax.device_get((first_phase.best_score, first_phase.best_epoch))
     keep_best = validated & np.isfinite(best_score)
     models = []
     for i, seed in enumerate(seeds):
         process = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), kept if keep_best[i] else last)
         info = {
             "seed": int(seed),
-            "epochs": course.epochs,
-            "epoch": int(best_epoch[i]) if keep_best[i] else course.epochs,
-            "polished": course.polish_epochs,
+            "epochs": state.epochs,
+            "epoch": int(best_epoch[i]) if keep_best[i] else state.epochs,
+            "em_epochs": state.num_em_epochs,
             "skipped_steps": int(skipped[i]),
         }
         models.append(None if broken[i] else Model(process, spec, scaling, info))
@@ -70,7 +72,7 @@ def outcome(course: Course, spec: Spec, scaling: Scaling, seeds: np.ndarray, *, 
             f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
             stacklevel=3,
         )
-    late = max(1, course.epochs // 10)  # one epoch's loss is noise
+    late = max(1, state.epochs // 10)  # one epoch's loss is noise
     quality = np.where(keep_best, best_score, history.loss[-late:].mean(0))
     quality = np.where(broken | np.isnan(quality), np.inf, quality)
     seconds = history.seconds

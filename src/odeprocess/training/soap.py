@@ -1,7 +1,7 @@
 """SOAP: Adam in the eigenbasis of each weight matrix's gradients (Vyas et al., 2024).
 
 Fitting curves to four digits is ill-conditioned, and plain Adam crawls. Written by hand because Optax has no such
-optimiser; `turned` is apart from `update` so that its cost, a QR decomposition for each side of each matrix, is paid
+optimiser; `update_eigenbases` is apart from `update` so that its cost, a QR decomposition for each side of each matrix, is paid
 once an epoch.
 """
 
@@ -37,7 +37,7 @@ class SoapState(NamedTuple):
 
 
 def soap(rate: optax.Schedule) -> optax.GradientTransformation:
-    """The optimiser; see `turned`."""
+    """The optimiser; see `update_eigenbases`."""
 
     def init(params: Any) -> Any:
         zeros = jax.tree.map(jnp.zeros_like, params)
@@ -64,7 +64,7 @@ def soap(rate: optax.Schedule) -> optax.GradientTransformation:
     return optax.GradientTransformation(init, update)
 
 
-def turned(state: SoapState) -> SoapState:
+def update_eigenbases(state: SoapState) -> SoapState:
     """The state with its bases brought closer to the eigenvectors by one step of orthogonal iteration."""
 
     def one(s: Sides | None) -> Sides | None:

@@ -8,8 +8,8 @@ import numpy as np
 from odeprocess.common import checks
 from odeprocess.posterior.model_folder import filled, named
 
-from .epoch import Report, TrainState
-from .expectation_maximisation import PolishState
+from .epoch import FirstPhaseState, Report
+from .expectation_maximisation import EMState
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class History:
         mse_one: validation error of one latent draw; NaN where not evaluated. All scores are in scaled units.
         mse: validation error of the mean over draws.
         nll: validation negative log density a value.
-        polish: mean loss a step in the second half of training, where there is one, `[epochs, seeds]`.
+        em_loss: mean loss a step of expectation–maximisation of training, where there is one, `[epochs, seeds]`.
         seconds: wall time of each epoch of both halves, `[epochs]`; the first one compiles, also after a resume.
     """
 
@@ -30,22 +30,22 @@ class History:
     mse_one: np.ndarray
     mse: np.ndarray
     nll: np.ndarray
-    polish: np.ndarray
+    em_loss: np.ndarray
     seconds: np.ndarray
 
 
 @dataclasses.dataclass
-class Course:
+class TrainingState:
     """How far training has come: all that the epochs to come depend on, and the history of those that are done.
 
     Attributes:
-        states: the state of the first half, of all seeds.
-        polished: that of the second half, once it has begun.
+        first_phase: the state of the first half, of all seeds.
+        em: that of the second half, once it has begun.
         rows: what will be `History`, by field, a row an epoch.
     """
 
-    states: TrainState
-    polished: PolishState | None = None
+    first_phase: FirstPhaseState
+    em: EMState | None = None
     rows: dict[str, list[Any]] = dataclasses.field(
         default_factory=lambda: {field.name: [] for field in dataclasses.fields(History)}
     )
@@ -56,59 +56,59 @@ class Course:
         return len(self.rows["loss"])
 
     @property
-    def polish_epochs(self) -> int:
+    def num_em_epochs(self) -> int:
         """Epochs done in the second half."""
-        return len(self.rows["polish"])
+        return len(self.rows["em_loss"])
 
     def add(self, report: Report, seconds: float) -> None:
         """Notes an epoch of the first half."""
         for name, value in {"loss": report.loss, **vars(report.validation), "seconds": seconds}.items():
             self.rows[name].append(value)
 
-    def add_polish(self, loss: Any, seconds: float) -> None:
+    def add_em_epoch(self, loss: Any, seconds: float) -> None:
         """Notes an epoch of the second half."""
-        self.rows["polish"].append(loss)
+        self.rows["em_loss"].append(loss)
         self.rows["seconds"].append(seconds)
 
     def broken(self, max_bad_steps: int) -> np.ndarray:
         """Which seeds were given up."""
-        return np.asarray(self.states.bad_in_a_row) >= max_bad_steps
+        return np.asarray(self.first_phase.bad_in_a_row) >= max_bad_steps
 
     def stopped(self, max_bad_steps: int) -> bool:
         """Whether no seed goes on in the first half."""
-        return bool((np.asarray(self.states.stopped) | self.broken(max_bad_steps)).all())
+        return bool((np.asarray(self.first_phase.stopped) | self.broken(max_bad_steps)).all())
 
     def history(self) -> History:
         """What happened so far."""
-        seeds = self.states.skipped.shape
+        seeds = self.first_phase.skipped.shape
         return History(**{name: np.stack(rows) if rows else np.zeros((0, *seeds)) for name, rows in self.rows.items()})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays, from which `restored` makes it again."""
-        tree = {"states": self.states, "polished": self.polished, "history": vars(self.history())}
+        tree = {"first_phase": self.first_phase, "em": self.em, "history": vars(self.history())}
         return {name: np.asarray(leaf, order="C") for name, leaf in named(tree).items()}
 
     @classmethod
-    def restored(cls, arrays: dict[str, np.ndarray], states: Any, polished: Any) -> "Course":
-        """The course that `arrays` were of; `states` and `polished` give the shapes, which a `ValueError` says are others."""
-        parts: dict[str, dict[str, np.ndarray]] = {"states": {}, "polished": {}, "history": {}}
+    def restored(cls, arrays: dict[str, np.ndarray], first_phase: Any, em: Any) -> "TrainingState":
+        """The course that `arrays` were of; `first_phase` and `em` give the shapes, which a `ValueError` says are others."""
+        parts: dict[str, dict[str, np.ndarray]] = {"first_phase": {}, "em": {}, "history": {}}
         for name, array in arrays.items():
             part, _, rest = name.partition(".")
             checks.require(part in parts, f"It holds an array `{name[:60]}`, which no run has.")
             parts[part][rest] = array
         again = "It is of another version of odeprocess."
-        _check_history(parts["history"], states.skipped.shape)
+        _check_history(parts["history"], first_phase.skipped.shape)
         return cls(
-            filled(states, parts["states"], again),
-            filled(polished(), parts["polished"], again) if parts["polished"] else None,
+            filled(first_phase, parts["first_phase"], again),
+            filled(em(), parts["em"], again) if parts["em"] else None,
             {name: list(rows) for name, rows in parts["history"].items()},
         )
 
 
 def _check_history(rows: dict[str, np.ndarray], seeds: tuple[int, ...]) -> None:
     """Raises unless these are the rows of a `History`: a row an epoch, of each half or of both."""
-    first, second = (len(rows[name]) if name in rows and rows[name].ndim else 0 for name in ("loss", "polish"))
-    epochs = {"polish": second, "seconds": first + second}
+    first, second = (len(rows[name]) if name in rows and rows[name].ndim else 0 for name in ("loss", "em_loss"))
+    epochs = {"em_loss": second, "seconds": first + second}
     for field in dataclasses.fields(History):
         shape = (epochs.get(field.name, first), *(() if field.name == "seconds" else seeds))
         found = rows.get(field.name)

@@ -19,7 +19,7 @@ from odeprocess.common.compilation import compiled
 
 KERNELS = ("rbf", "matern52", "rbf + linear")
 ORACLES = {"lines": "linear", "sines": "cosine"}  # the family itself, which nobody knows
-STARTS, STEPS, RATE = 5, 250, 0.1
+NUM_STARTS, STEPS, RATE = 5, 250, 0.1
 # Least and greatest: amplitude, length, amplitude of the linear part, noise. Times span 4 units, values have variance 1.
 LOW, HIGH = np.log([1e-2, 4e-2, 1e-2, 1e-4]), np.log([1e2, 4e1, 1e2, 1.0])
 SHARED_SERIES, SHARED_POINTS = 200, 20  # what hyper-parameters for all series are learned from, at most
@@ -131,7 +131,7 @@ def _minimised(loss, key):
         (raw, _), _ = jax.lax.scan(step, (raw, optimiser.init(raw)), None, length=STEPS)
         return loss(raw), raw
 
-    losses, raws = jax.vmap(descend)(jr.uniform(key, (STARTS, 4), minval=-2.0, maxval=2.0))
+    losses, raws = jax.vmap(descend)(jr.uniform(key, (NUM_STARTS, 4), minval=-2.0, maxval=2.0))
     best = jnp.argmin(losses)
     return losses[best], raws[best]
 

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from odeprocess.forecasting.evaluate import crps, given_rows
 from odeprocess.forecasting.forecaster import Forecaster
 from odeprocess.forecasting.read_table import read
-from odeprocess.forecasting.rows import Long
+from odeprocess.forecasting.rows import TableRows
 from odeprocess.forecasting.table_layout import Layout
 from odeprocess.forecasting.transforms import Transform
 
@@ -83,7 +83,7 @@ class GaussianBaseline:
             rows.append({self.layout.columns.series: long.name(i), **dict(zip(SCORES, means, strict=True))})
         return pd.DataFrame(rows)
 
-    def _normals(self, long: Long, given: list[np.ndarray], times: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _normals(self, long: TableRows, given: list[np.ndarray], times: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Mean and standard deviation of each series' scaled values, noise included, `[times, channels]` each."""
         low, high = self.span
         most, longest = max(map(len, given)), max(map(len, times))

@@ -84,7 +84,7 @@ def train(board: Board, name: str, seeds: tuple[int, ...], told: Callable[[str],
         plan = plan.replace(epochs=2) if board.quick else plan
         return plan.fit(PAPER[name], series, seeds=seeds, progress=told)
     plan = recipe(series, spec=name, steps=20 if board.quick else BASELINE_STEPS)
-    plan = {**plan, "options": dataclasses.replace(plan["options"], polish=0)}
+    plan = {**plan, "options": dataclasses.replace(plan["options"], em_epochs=0)}
     return fit(series=series, seeds=seeds, progress=told, **plan)
 
 

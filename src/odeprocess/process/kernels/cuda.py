@@ -88,39 +88,39 @@ def available(network: Network) -> bool:
     return fits and _gpu() is not None and _compiler() is not None and bool(_tiles(network, 5))
 
 
-def march(*arguments: Any, course: Any) -> tuple | None:
+def runge_kutta_steps(*arguments: Any, step_grid: Any) -> tuple | None:
     """The steps by the kernel, or `None` where it cannot be made; see `fused` for what goes in and out."""
-    l0, stages = arguments[5], len(TABLEAUS[course.order].nodes)
+    l0, stages = arguments[5], len(TABLEAUS[step_grid.order].nodes)
     groups, batch, state = l0.shape
-    tile, blocks = _plan(Network.of(*arguments[:6]), course.order, groups, batch)
-    library = _library(Network.of(*arguments[:6]), course.order, tile)
+    tile, blocks = _plan(Network.of(*arguments[:6]), step_grid.order, groups, batch)
+    library = _library(Network.of(*arguments[:6]), step_grid.order, tile)
     if library is None:
         return None
-    shapes = [(groups, batch, course.count + 1, state), (groups, batch, course.count * stages + 1, state)]
-    return tuple(_call(f"odeprocess_march_{library}", shapes, arguments, course, blocks))
+    shapes = [(groups, batch, step_grid.count + 1, state), (groups, batch, step_grid.count * stages + 1, state)]
+    return tuple(_call(f"odeprocess_march_{library}", shapes, arguments, step_grid, blocks))
 
 
-def pull(*arguments: Any, course: Any, weights: bool) -> tuple | None:
+def pull(*arguments: Any, step_grid: Any, weights: bool) -> tuple | None:
     """The way back by the kernel; every block sums what its trajectories say of the weights, and XLA sums the blocks."""
     network = Network.of(*arguments[:6])
     groups, batch, _ = arguments[5].shape
-    tile, blocks = _plan(network, course.order, groups, batch)
-    library = _library(network, course.order, tile)
+    tile, blocks = _plan(network, step_grid.order, groups, batch)
+    library = _library(network, step_grid.order, tile)
     if library is None:
         return None
     inputs = [x.shape for x in arguments[:3]]
     sizes = [shape[1] * shape[2] for shape in inputs]
     shapes = [(groups, blocks * weights, sum(sizes)), *(x.shape for x in arguments[3:6])]
-    found, *own = _call(f"odeprocess_pull_{library}", shapes, arguments, course, blocks)
+    found, *own = _call(f"odeprocess_pull_{library}", shapes, arguments, step_grid, blocks)
     if not weights:
         return tuple(own)
     parts = jnp.split(found.sum(1), [sizes[0], sizes[0] + sizes[1]], axis=1)
     return (*(part.reshape(shape) for part, shape in zip(parts, inputs, strict=True)), *own)
 
 
-def _call(name, shapes, arguments, course, blocks):
+def _call(name, shapes, arguments, step_grid, blocks):
     results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
-    how = {"t0": np.float32(course.t0), "step": np.float32(course.step), "count": np.int32(course.count)}
+    how = {"t0": np.float32(step_grid.t0), "step": np.float32(step_grid.step), "count": np.int32(step_grid.count)}
     return jax.ffi.ffi_call(name, results)(*arguments, **how, blocks=np.int32(blocks))
 
 

@@ -2,8 +2,8 @@
 
 The operations here take G groups of B trajectories, every group with weights of its own: `jax.vmap` over trajectories
 makes B larger, and over weights (seeds) G, so that the kernel sees the batch although solvers are written for one
-trajectory. Three operations: `march` goes along the steps; `pull` takes cotangents back along them, with the layers
-recomputed and nothing stored but the states and slopes that `march` returns; `push` is forward mode, in plain operations.
+trajectory. Three operations: `runge_kutta_steps` goes along the steps; `pull` takes cotangents back along them, with the
+layers recomputed and nothing stored but the returned states and slopes; `push` is forward mode, in plain operations.
 Where the kernel does not apply, each of them is the plain function that defines it.
 """
 
@@ -27,7 +27,7 @@ WEIGHTS = 3  # so many inputs belong to a group; the others to a trajectory
 
 
 @dataclasses.dataclass(frozen=True)
-class Course:
+class StepGrid:
     """Which steps to take: all of it static."""
 
     t0: float
@@ -41,13 +41,13 @@ def applies(layers: Layers, l0: Float[Array, " l"]) -> bool:
     return all(x.dtype == jnp.float32 for x in (*layers, l0)) and cuda.available(cuda.Network.of(*layers, l0))
 
 
-def march(
+def runge_kutta_steps(
     layers: Layers, l0: Float[Array, " l"], t0: float, step: float, count: int, order: int
 ) -> tuple[Float[Array, "states l"], Float[Array, "steps stages l"], Float[Array, " l"]]:
-    """`count` steps from `(t0, l0)`: what the `march` of plain operations returns, with these layers as the field."""
+    """`count` steps from `(t0, l0)`: what the `runge_kutta_steps` of plain operations returns, with these layers as the field."""
     own = [x[None, None] for x in (layers.offset, layers.skip_offset, l0)]
     arguments = [x[None] for x in layers[:WEIGHTS]] + own
-    ls, ks = march_p.bind(*arguments, course=Course(float(t0), float(step), count, order))
+    ls, ks = runge_kutta_p.bind(*arguments, step_grid=StepGrid(float(t0), float(step), count, order))
     return ls[0, 0], ks[0, 0, :-1].reshape(count, -1, l0.shape[0]), ks[0, 0, -1]
 
 
@@ -63,11 +63,11 @@ def velocity(layers: Layers, t: Float[Array, ""], l: Float[Array, " l"]) -> Floa
     return v if out == l.shape[0] else jnp.concatenate([l[out:], v])
 
 
-def _march_one(first, second, last, offset, skip_offset, l0, *, course):
+def _runge_kutta_one(first, second, last, offset, skip_offset, l0, *, step_grid):
     """One trajectory: the states `[count + 1, l]`, and every slope that was taken, `[count · stages + 1, l]`."""
-    tableau, step = TABLEAUS[course.order], course.step
+    tableau, step = TABLEAUS[step_grid.order], step_grid.step
     field = functools.partial(velocity, Layers(first, second, last, offset, skip_offset))
-    times = course.t0 + step * jnp.arange(course.count + 1, dtype=l0.dtype)
+    times = step_grid.t0 + step * jnp.arange(step_grid.count + 1, dtype=l0.dtype)
 
     def advance(l, t):
         slopes = stages(tableau, field, t, step, l, field(t, l))
@@ -78,19 +78,19 @@ def _march_one(first, second, last, offset, skip_offset, l0, *, course):
     return jnp.concatenate([ls, end[None]]), ks
 
 
-def _march(*arguments, course):
-    one = functools.partial(_march_one, course=course)
+def _runge_kutta(*arguments, step_grid):
+    one = functools.partial(_runge_kutta_one, step_grid=step_grid)
     return jax.vmap(jax.vmap(one, (None,) * WEIGHTS + (0, 0, 0)))(*arguments)
 
 
-def _push(*arguments, course):
-    """Tangents of the outputs; given the inputs, what `march` made of them (which `pull` needs), and tangents."""
-    return jax.jvp(functools.partial(_march, course=course), arguments[:6], arguments[8:])[1]
+def _push(*arguments, step_grid):
+    """Tangents of the outputs; given the inputs, what `runge_kutta_steps` made of them (which `pull` needs), and tangents."""
+    return jax.jvp(functools.partial(_runge_kutta, step_grid=step_grid), arguments[:6], arguments[8:])[1]
 
 
-def _pull(*arguments, course, weights):
-    """Cotangents of the inputs, with those of the weights or without; given the inputs, what `march` made, and cotangents."""
-    found = jax.vjp(functools.partial(_march, course=course), *arguments[:6])[1](arguments[8:])
+def _pull(*arguments, step_grid, weights):
+    """Cotangents of the inputs, with those of the weights or without; given inputs, outputs and cotangents."""
+    found = jax.vjp(functools.partial(_runge_kutta, step_grid=step_grid), *arguments[:6])[1](arguments[8:])
     return found if weights else found[WEIGHTS:]
 
 
@@ -111,20 +111,20 @@ def _primitive(name: str, plain: Any, kernel: Any = None) -> Any:
     return primitive
 
 
-march_p = _primitive("march", _march, lambda *a, **how: cuda.march(*a, **how) or _march(*a, **how))
+runge_kutta_p = _primitive("march", _runge_kutta, lambda *a, **how: cuda.runge_kutta_steps(*a, **how) or _runge_kutta(*a, **how))
 pull_p = _primitive("pull", _pull, lambda *a, **how: cuda.pull(*a, **how) or _pull(*a, **how))
 push_p = _primitive("push", _push)
 
 
-def _march_jvp(inputs, tangents, *, course):
-    outputs = march_p.bind(*inputs, course=course)
-    return outputs, push_p.bind(*inputs, *outputs, *map(ad.instantiate_zeros, tangents), course=course)
+def _runge_kutta_jvp(inputs, tangents, *, step_grid):
+    outputs = runge_kutta_p.bind(*inputs, step_grid=step_grid)
+    return outputs, push_p.bind(*inputs, *outputs, *map(ad.instantiate_zeros, tangents), step_grid=step_grid)
 
 
-def _push_transpose(cotangents, *arguments, course):
+def _push_transpose(cotangents, *arguments, step_grid):
     wanted = [ad.is_undefined_primal(x) for x in arguments[8:]]
     weights = any(wanted[:WEIGHTS])
-    found = pull_p.bind(*arguments[:8], *map(ad.instantiate_zeros, cotangents), course=course, weights=weights)
+    found = pull_p.bind(*arguments[:8], *map(ad.instantiate_zeros, cotangents), step_grid=step_grid, weights=weights)
     found = [None] * (6 - len(found)) + list(found)
     return [None] * 8 + [x if want else None for x, want in zip(found, wanted, strict=True)]
 
@@ -154,12 +154,12 @@ def _plain_batches(plain, arguments, axes, **how):
     return found, [0] * len(found)
 
 
-batching.primitive_batchers[march_p] = functools.partial(_in_batches, march_p)
+batching.primitive_batchers[runge_kutta_p] = functools.partial(_in_batches, runge_kutta_p)
 batching.primitive_batchers[pull_p] = functools.partial(_in_batches, pull_p)
 batching.primitive_batchers[push_p] = functools.partial(
     _plain_batches, _push
 )  # the states are then computed once for all tangents
-ad.primitive_jvps[march_p] = _march_jvp
+ad.primitive_jvps[runge_kutta_p] = _runge_kutta_jvp
 ad.primitive_jvps[push_p] = functools.partial(_plain_jvp, _push)  # second derivatives go through plain operations
 ad.primitive_jvps[pull_p] = functools.partial(_plain_jvp, _pull)
 ad.primitive_transposes[push_p] = _push_transpose

@@ -8,6 +8,6 @@ except ImportError as error:
 
 from .app import create_app as create_app
 from .limits import Limits as Limits
-from .served_model import Hosted as Hosted
+from .served_model import ServedModel as ServedModel
 
-__all__ = ["Hosted", "Limits", "create_app"]
+__all__ = ["Limits", "ServedModel", "create_app"]

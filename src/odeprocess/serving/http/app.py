@@ -18,16 +18,16 @@ from .origins import Origins
 from .request_bodies import Bodies
 from .routes import PREFIX, make_routes
 from .schemas import Covariate, ModelCard
-from .served_model import Hosted
-from .service import Desk
+from .served_model import ServedModel
+from .service import Service
 from .store import Store
-from .subscriptions import Bell
+from .subscriptions import Subscriptions
 from .tokens import Token
 from .worker import Worker
 
 
 def create_app(
-    models: Sequence[Hosted],
+    models: Sequence[ServedModel],
     *,
     state: str | Path | None = None,
     limits: Limits = Limits(),
@@ -54,20 +54,20 @@ def create_app(
         raise ValueError(f"Models are called {[each.name for each in models]}; expected one or more, with different names.")
     if public is not None and token is None:
         raise ValueError("Behind a public address a token is needed, or everyone there could use this server.")
-    metrics, bell, store = Metrics(), Bell(limits.listeners), Store(state)
+    metrics, subscriptions, store = Metrics(), Subscriptions(limits.listeners), Store(state)
 
-    def make_desk() -> Desk:
-        desk = Desk(named, store, limits)
+    def make_desk() -> Service:
+        service = Service(named, store, limits)
         if warm:
-            desk.warm_up(tell)
-        return desk
+            service.warm_up(tell)
+        return service
 
     worker = Worker(make_desk, limits.waiting)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await worker.start()
-        sweeper = asyncio.create_task(_sweep(worker, bell, limits.idle))
+        sweeper = asyncio.create_task(_sweep(worker, subscriptions, limits.idle))
         yield
         sweeper.cancel()
         await worker.stop()
@@ -83,7 +83,7 @@ def create_app(
     )
     app.state.stopping = lambda: False
     errors.install(app)
-    app.include_router(make_routes({each.name: _card(each) for each in models}, worker, bell, metrics))
+    app.include_router(make_routes({each.name: _card(each) for each in models}, worker, subscriptions, metrics))
     origins = Origins(() if token is None else None, public)
     app.add_middleware(
         Guard,  # type: ignore[arg-type]
@@ -99,13 +99,13 @@ def create_app(
     return app
 
 
-async def _sweep(worker: Worker, bell: Bell, idle: float) -> None:
+async def _sweep(worker: Worker, subscriptions: Subscriptions, idle: float) -> None:
     """Every now and then, drops the series that nobody asks about."""
     while True:
         await asyncio.sleep(min(60.0, idle / 4))
         with contextlib.suppress(errors.Refused):
-            for name in await worker.do(lambda desk: desk.expire(), frees=True):
-                bell.ring(name)
+            for name in await worker.do(lambda service: service.expire(), frees=True):
+                subscriptions.ring(name)
 
 
 def _declare_token(app: FastAPI) -> None:
@@ -123,17 +123,17 @@ def _declare_token(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _card(hosted: Hosted) -> ModelCard:
-    model = hosted.model
+def _card(served_model: ServedModel) -> ModelCard:
+    model = served_model.model
     covariates = [
-        Covariate(name=x.column, categories=None if x.categories is None else list(x.categories)) for x in hosted.covariates
+        Covariate(name=x.column, categories=None if x.categories is None else list(x.categories)) for x in served_model.covariates
     ]
     return ModelCard(
-        name=hosted.name,
+        name=served_model.name,
         variant=model.spec.variant,
-        channels=list(hosted.channels),
+        channels=list(served_model.channels),
         covariates=covariates,
-        times=hosted.span,
+        times=served_model.span,
         origin=model.scaling.origin,
         missing=bool(model.spec.missing),
         parameters=model.num_parameters,

@@ -29,7 +29,7 @@ def problem(error: BaseException) -> BaseException:
     return error
 
 
-class Room:
+class DiskSpace:
     """The space around one file."""
 
     def __init__(self, path: Path):

@@ -27,7 +27,7 @@ from .schemas import (
     Suggested,
     Wish,
 )
-from .subscriptions import Bell
+from .subscriptions import Subscriptions
 from .worker import Worker
 
 HEARTBEAT = 15.0  # seconds between signs of life of an event stream
@@ -64,21 +64,23 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics: Metrics) -> APIRouter:
+def make_routes(cards: dict[str, ModelCard], worker: Worker, subscriptions: Subscriptions, metrics: Metrics) -> APIRouter:
     """All routes of a server."""
     router = APIRouter(responses=PROBLEMS)
 
     @router.get("/health", tags=["server"])
     async def health() -> Health:
         """Whether the server works."""
-        series = await worker.do(lambda desk: len(desk.entries))
+        series = await worker.do(lambda service: len(service.entries))
         return Health(status="ok", version=__version__, models=len(cards), series=series)
 
     @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def figures() -> PlainTextResponse:
         """Figures for Prometheus."""
-        counts = await worker.do(lambda desk: desk.counts())
-        return PlainTextResponse(metrics.text(*counts, bell.listeners), media_type="text/plain; version=0.0.4; charset=utf-8")
+        counts = await worker.do(lambda service: service.counts())
+        return PlainTextResponse(
+            metrics.text(*counts, subscriptions.listeners), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
 
     @router.get(f"{PREFIX}/models", tags=["models"])
     async def models() -> list[ModelCard]:
@@ -98,12 +100,12 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
         limit: Annotated[int, Query(ge=1, le=Limits.LISTED)] = 100,
     ) -> SeriesList:
         """The open series, in the order of their ids."""
-        return await worker.do(lambda desk: desk.listed(after, limit))
+        return await worker.do(lambda service: service.listed(after, limit))
 
     @router.post(f"{PREFIX}/series", tags=["series"], status_code=201, responses=ONCE)
     async def opened(body: NewSeries, response: Response, key: Key = None) -> SeriesCard:
         """Opens a series, with observations if there are some."""
-        card, replayed = await worker.do(lambda desk: desk.once(body, key))
+        card, replayed = await worker.do(lambda service: service.once(body, key))
         if replayed:
             response.headers[REPLAYED] = "true"
         return card
@@ -111,34 +113,34 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
     @router.get(f"{PREFIX}/series/{{id}}", tags=["series"])
     async def whole(id: Id) -> SeriesWhole:
         """A series and its observations."""
-        return await worker.do(lambda desk: desk.whole(id))
+        return await worker.do(lambda service: service.whole(id))
 
     @router.delete(f"{PREFIX}/series/{{id}}", tags=["series"], status_code=204)
     async def deleted(id: Id) -> Response:
         """Deletes a series and its observations."""
-        await worker.do(lambda desk: desk.delete(id), frees=True)
-        bell.ring(id)
+        await worker.do(lambda service: service.delete(id), frees=True)
+        subscriptions.ring(id)
         return Response(status_code=204)
 
     @router.post(f"{PREFIX}/series/{{id}}/observations", tags=["series"], status_code=201, responses=ONCE)
     async def added(id: Id, body: NewObservations, response: Response, key: Key = None) -> SeriesCard:
         """Adds observations, in any order. Once this is answered, they are on the disk."""
-        card, replayed = await worker.do(lambda desk: desk.once(body, key, id))
+        card, replayed = await worker.do(lambda service: service.once(body, key, id))
         if replayed:
             response.headers[REPLAYED] = "true"
         else:
-            bell.ring(id)
+            subscriptions.ring(id)
         return card
 
     @router.post(f"{PREFIX}/series/{{id}}/predict", tags=["series"])
     async def predicted(id: Id, body: Question) -> Prediction:
         """What is believed of the series now."""
-        return await worker.do(lambda desk: desk.predict(id, body))
+        return await worker.do(lambda service: service.predict(id, body))
 
     @router.post(f"{PREFIX}/series/{{id}}/suggest", tags=["series"])
     async def suggested(id: Id, body: Wish) -> Suggested:
         """Where to measure next."""
-        return await worker.do(lambda desk: desk.suggest(id, body))
+        return await worker.do(lambda service: service.suggest(id, body))
 
     @router.get(
         f"{PREFIX}/series/{{id}}/events",
@@ -154,13 +156,13 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
     ) -> StreamingResponse:
         """A prediction now and after every change, as server-sent events. Changes in quick succession share one."""
         question = Question(times=times, level=level, of="observations")
-        await worker.do(lambda desk: desk.predict(id, question))  # what is wrong with it is told before the stream begins
-        if bell.full:
+        await worker.do(lambda service: service.predict(id, question))  # what is wrong with it is told before the stream begins
+        if subscriptions.full:
             raise conflict("too_many_listeners", "Too many event streams are open; close some.")
         return StreamingResponse(_followed(request, id, question), media_type="text/event-stream")
 
     async def _followed(request: Request, id: str, question: Question) -> AsyncIterator[str]:
-        with bell.listening(id) as heard:
+        with subscriptions.listening(id) as heard:
             quiet = 0.0
             while not request.app.state.stopping():
                 try:
@@ -173,7 +175,7 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, bell: Bell, metrics
                     continue
                 heard.clear()
                 try:
-                    found = await worker.do(lambda desk: desk.predict(id, question))
+                    found = await worker.do(lambda service: service.predict(id, question))
                 except Refused as refused:
                     yield _event("deleted" if refused.status == 404 else "refused", json.dumps({"message": refused.message}))
                     return

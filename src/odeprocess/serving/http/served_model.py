@@ -19,7 +19,7 @@ from .errors import conflict
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Hosted:
+class ServedModel:
     """A model, and how its channels and covariates are called and read.
 
     Attributes:
@@ -37,7 +37,7 @@ class Hosted:
     covariates: tuple[Covariate, ...]
 
     @classmethod
-    def of(cls, name: str, model: Model) -> "Hosted":
+    def of(cls, name: str, model: Model) -> "ServedModel":
         """A model as it is, or with the columns and transforms of the forecaster that it was saved by."""
         layout = Layout.kept_with(model)
         if layout is not None:
@@ -47,7 +47,7 @@ class Hosted:
         return cls(name, model, names, (Transform(),) * channels, tuple(Covariate(f"x{i + 1}") for i in range(static)))
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Hosted":
+    def load(cls, folder: str | Path) -> "ServedModel":
         """Reads a model folder; the model is called as the folder is."""
         path = Path(folder)
         model = Model.load(path)
@@ -64,7 +64,7 @@ class Hosted:
 
     def notes(self, posterior: Posterior, times: np.ndarray) -> list[str]:
         """What is to be said where a series, or what is asked about it, lies outside what the model was trained on."""
-        reach, record = self.model.scaling.reach, posterior.record
+        reach, record = self.model.scaling.training_range, posterior.record
         if reach is None:
             return []
         origin = record.origins[0]

@@ -24,13 +24,13 @@ from .disk_space import UNREADABLE
 from .errors import Refused, conflict, unknown
 from .limits import Limits
 from .schemas import NewObservations, NewSeries, Prediction, Question, SeriesCard, SeriesList, SeriesWhole, Suggested, Wish
-from .served_model import Hosted
+from .served_model import ServedModel
 from .store import Entry, Retry, Store
 
 PADDED = (16, 64, 256, 1024)  # times in a question: few numbers, so that few compilations serve all
 
 
-class Desk:
+class Service:
     """Models, their streams, and the store.
 
     Attributes:
@@ -39,7 +39,7 @@ class Desk:
         streams: by the name of the model.
     """
 
-    def __init__(self, models: dict[str, Hosted], store: Store, limits: Limits, seed: int = 0):
+    def __init__(self, models: dict[str, ServedModel], store: Store, limits: Limits, seed: int = 0):
         self.models, self.store, self.limits = models, store, limits
         self._key = jr.key(seed)
         self.entries: dict[str, Entry] = {}
@@ -95,16 +95,16 @@ class Desk:
 
     def warm_up(self, advance: Callable[[str], None] = lambda note: None) -> None:
         """Compiles what every client will ask for, with series that nobody sees."""
-        for name, hosted in self.models.items():
-            start, end = hosted.span
-            stream = Stream(hosted.model, key=self._key, draws=Limits.DRAWS)
-            static = np.zeros(hosted.model.spec.static_dim or 0)
+        for name, served_model in self.models.items():
+            start, end = served_model.span
+            stream = Stream(served_model.model, key=self._key, draws=Limits.DRAWS)
+            static = np.zeros(served_model.model.spec.static_dim or 0)
             stream.open("x", static=static if len(static) else None)
             for count in (1, 2, 4, 8, 16):
-                stream.observe("x", np.linspace(start, end, count), np.ones((count, len(hosted.channels))))
+                stream.observe("x", np.linspace(start, end, count), np.ones((count, len(served_model.channels))))
             for count in PADDED:
                 advance(f"{name}: compiling for {count} times")
-                hosted.predict(stream.posterior(["x"]), np.linspace(start, end, count), 0.9, "observations")
+                served_model.predict(stream.posterior(["x"]), np.linspace(start, end, count), 0.9, "observations")
 
     def open(self, request: NewSeries) -> SeriesCard:
         """Opens a series."""
@@ -198,13 +198,13 @@ class Desk:
         entry, times = self._entry(name), np.array(question.times)
         self._check_reach(entry, times, "body.times")
         padded = np.pad(times, (0, _padded(len(times)) - len(times)), mode="edge")
-        posterior, hosted = self._posterior(entry), self.models[entry.model]
-        found = self._ask(lambda: hosted.predict(posterior, padded, question.level, question.of))
+        posterior, served_model = self._posterior(entry), self.models[entry.model]
+        found = self._ask(lambda: served_model.predict(posterior, padded, question.level, question.of))
         if not all(np.isfinite(x).all() for x in found.values()):
             raise conflict("unreachable", "The model's numbers overflow at some of these times.", "body.times")
         draws = found.pop("draws")[: question.draws, : len(times)].tolist()
         rows = {what: values[: len(times)].tolist() for what, values in found.items()}
-        notes = hosted.notes(posterior, times)
+        notes = served_model.notes(posterior, times)
         return Prediction(count=self.card(name).count, times=question.times, draws=draws, notes=notes, **rows)
 
     def suggest(self, name: str, wish: Wish) -> Suggested:
@@ -242,11 +242,11 @@ class Desk:
 
     def _observe(self, name: str, t: list[float], y: list[list[float | None]]) -> None:
         entry = self.entries[name]
-        stream, hosted = self.streams[entry.model], self.models[entry.model]
+        stream, served_model = self.streams[entry.model], self.models[entry.model]
         if stream.count(name) + len(t) > self.limits.points:
             raise conflict("too_many_points", f"A series may have {self.limits.points} observations.", "body.observations")
         if t:
-            values = hosted.read_values(y)
+            values = served_model.read_values(y)
             empty = np.flatnonzero(np.isnan(values).all(-1))
             if len(empty):
                 raise conflict("empty", "An observation has no value at all; leave it out.", f"body.observations.{empty[0]}.y")

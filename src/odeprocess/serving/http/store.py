@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .disk_space import Damaged, Room
+from .disk_space import Damaged, DiskSpace
 
 FORMAT = 2
 UNUSABLE = "cannot be used for the state of the server"
@@ -65,7 +65,7 @@ class Store:
     """The file; used by one thread. Without a path everything stays in memory, and ends with the server."""
 
     def __init__(self, path: str | Path | None):
-        self._room = None if path is None else Room(Path(path))
+        self._room = None if path is None else DiskSpace(Path(path))
         try:
             self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:

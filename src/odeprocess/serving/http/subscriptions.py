@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Bell:
+class Subscriptions:
     """Events of listeners by series; used in the server's own thread."""
 
     def __init__(self, most: int):

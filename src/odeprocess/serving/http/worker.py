@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from .disk_space import Damaged, problem
 from .errors import Refused
-from .service import Desk
+from .service import Service
 
 TOGETHER = 32  # jobs in one transaction
 LOG = logging.getLogger("odeprocess.serving.http")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Job:
     """Something to be done, and who waits for it. If it `frees` space, it is done on a full disk, too."""
 
-    act: Callable[[Desk], Any]
+    act: Callable[[Service], Any]
     future: Future
     frees: bool
 
@@ -35,7 +35,7 @@ class Job:
 class Worker:
     """The thread. `start` it, `do` things, `stop` it."""
 
-    def __init__(self, make_desk: Callable[[], Desk], waiting: int):
+    def __init__(self, make_desk: Callable[[], Service], waiting: int):
         self._make_desk, self._waiting = make_desk, waiting
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="odeprocess-worker", daemon=True)
@@ -51,7 +51,7 @@ class Worker:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    async def do(self, act: Callable[[Desk], T], frees: bool = False) -> T:
+    async def do(self, act: Callable[[Service], T], frees: bool = False) -> T:
         """What `act` returns, once it is on the disk."""
         if self._jobs.qsize() >= self._waiting:
             raise Refused(429, "busy", "Too many requests are waiting; try again in a moment.")
@@ -63,7 +63,7 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            desk = self._make_desk()
+            service = self._make_desk()
         except BaseException as error:
             self._ready.set_exception(error)
             return
@@ -74,40 +74,40 @@ class Worker:
                 following = self._jobs.get()
                 last = following is None
                 jobs += [] if following is None else [following]
-            _work(desk, jobs)
+            _work(service, jobs)
             if last:
                 break
-        desk.store.close()
+        service.store.close()
 
 
-def _work(desk: Desk, jobs: list[Job]) -> None:
+def _work(service: Service, jobs: list[Job]) -> None:
     jobs = [job for job in jobs if job.future.set_running_or_notify_cancel()]
     try:
-        found = _together(desk, jobs)
+        found = _together(service, jobs)
     except Exception:  # the disk is full, say: nothing of all this was kept, and what can be done is done job by job
-        desk.store.tidy()
-        found = [_alone(desk, job) for job in jobs]
+        service.store.tidy()
+        found = [_alone(service, job) for job in jobs]
     for job, (value, error) in zip(jobs, found, strict=True):
         job.future.set_result(value) if error is None else job.future.set_exception(error)
 
 
-def _together(desk: Desk, jobs: list[Job], frees: bool = False) -> list[tuple[Any, BaseException | None]]:
-    with desk.transaction(frees):
-        return [_outcome(job, desk) for job in jobs]
+def _together(service: Service, jobs: list[Job], frees: bool = False) -> list[tuple[Any, BaseException | None]]:
+    with service.transaction(frees):
+        return [_outcome(job, service) for job in jobs]
 
 
-def _alone(desk: Desk, job: Job) -> tuple[Any, BaseException | None]:
+def _alone(service: Service, job: Job) -> tuple[Any, BaseException | None]:
     try:
-        return _together(desk, [job], job.frees)[0]
+        return _together(service, [job], job.frees)[0]
     except Exception as error:
         told = problem(error)
         LOG.error("Nothing was stored: %s", " ".join(str(error).split()))
         return None, told
 
 
-def _outcome(job: Job, desk: Desk) -> tuple[Any, BaseException | None]:
+def _outcome(job: Job, service: Service) -> tuple[Any, BaseException | None]:
     try:
-        return job.act(desk), None
+        return job.act(service), None
     except sqlite3.Error:
         raise
     except Damaged as error:

@@ -5,7 +5,7 @@
 
 from . import demo_models as demo_models
 from .embed import alone as alone, mount as mount
-from .model_menu import Gallery as Gallery
-from .predictions import Outlook as Outlook, Question as Question, gaussian as gaussian, outlook as outlook
+from .model_menu import ModelMenu as ModelMenu
+from .model_view import ModelView as ModelView, load_views as load_views
+from .predictions import Prediction as Prediction, Question as Question, gaussian as gaussian, predict as predict
 from .saved_figure import draw as draw
-from .served_model import Exhibit as Exhibit, gather as gather

@@ -6,8 +6,8 @@ import numpy as np
 from bokeh.models import ColumnDataSource, CustomJS, Label, PlainText, Range1d, Span
 from bokeh.plotting import figure
 
-from .predictions import Outlook
-from .served_model import Exhibit
+from .model_view import ModelView
+from .predictions import Prediction
 from .theme import FONT, Painter, asset, number
 
 EMPTY = "Click anywhere in the plot to add an observation"
@@ -21,15 +21,15 @@ ROOM = 0.06  # above and below what must be seen, as a part of the range
 class Column:
     """One model: a figure for each channel, and what they draw."""
 
-    def __init__(self, exhibit: Exhibit, title: str, slot: str, plots: "Plots"):
+    def __init__(self, view: ModelView, title: str, slot: str, plots: "Plots"):
         """Figures without curves; `plots` holds what the columns share."""
         self.curves, self.draws = ColumnDataSource(name="curves"), ColumnDataSource(name="draws")
-        self.show(None, 0, exhibit.channels)
-        painter, several = plots.painter, exhibit.channels > 1
+        self.show(None, 0, view.channels)
+        painter, several = plots.painter, view.channels > 1
         self.figures = []
-        height = round(HEIGHTS[exhibit.channels] * (LESS if plots.side_by_side else 1.0))
-        for k, name in enumerate(exhibit.values):
-            last = k == exhibit.channels - 1
+        height = round(HEIGHTS[view.channels] * (LESS if plots.side_by_side else 1.0))
+        for k, name in enumerate(view.values):
+            last = k == view.channels - 1
             fig = blank(painter, height + (24 if last else 0), plots.x_range, plots.y_ranges[k])
             band = fig.varea("t", f"low{k}", f"high{k}", source=self.curves, fill_alpha=0.18)
             lines = fig.line("t", f"y{k}", source=self.draws, line_width=0.8, line_alpha=0.32)
@@ -39,16 +39,16 @@ class Column:
             painter.paint(mean.glyph, line_color=slot)
             plots.add_points(fig, k)
             fig.yaxis.axis_label = PlainText(text=name)  # a string would be read as mathematics wherever it holds $$
-            fig.xaxis.axis_label = PlainText(text=exhibit.time) if last else None
+            fig.xaxis.axis_label = PlainText(text=view.time) if last else None
             if several and not last:
                 fig.xaxis.major_label_text_font_size = "0px"
             if k == 0:
                 entitle(fig, title, slot, painter)
             self.figures.append(fig)
-        self.phase = _phase(exhibit, self, slot, plots) if exhibit.channels == 2 else None
+        self.phase = _phase(view, self, slot, plots) if view.channels == 2 else None
         self.curves.js_on_change("data", CustomJS(args={"gestures": plots.gestures}, code=asset("answered.js")))
 
-    def show(self, found: Outlook | None, draws: int, channels: int) -> None:
+    def show(self, found: Prediction | None, draws: int, channels: int) -> None:
         """Draws an answer, or nothing."""
         if found is None:
             empty = np.zeros(0)
@@ -67,16 +67,16 @@ class Column:
 class Plots:
     """All columns, and what they share: ranges, observations, the suggestion, and the channel that gestures come by."""
 
-    def __init__(self, exhibit: Exhibit, titles: list[str], painter: Painter, gestures: ColumnDataSource):
-        """Plots of an exhibit and what is shown beside it; `titles` are those of the columns."""
+    def __init__(self, view: ModelView, titles: list[str], painter: Painter, gestures: ColumnDataSource):
+        """Plots of a view and what is shown beside it; `titles` are those of the columns."""
         painter.forget()
-        self.exhibit, self.painter, self.gestures = exhibit, painter, gestures
-        self.x_range = Range1d(start=exhibit.window[0], end=exhibit.window[1])
-        self.y_ranges: list[Any] = [Range1d(start=low, end=high) for low, high in exhibit.ranges]
+        self.view, self.painter, self.gestures = view, painter, gestures
+        self.x_range = Range1d(start=view.window[0], end=view.window[1])
+        self.y_ranges: list[Any] = [Range1d(start=low, end=high) for low, high in view.ranges]
         self.points = ColumnDataSource()
-        self.show_points(np.zeros(0), np.zeros((0, exhibit.channels)))
+        self.show_points(np.zeros(0), np.zeros((0, view.channels)))
         self.hints, self.suggestions, self.side_by_side = [], [], len(titles) > 1
-        self.columns = [Column(exhibit, title, slot, self) for title, slot in zip(titles, SLOTS[: len(titles)], strict=True)]
+        self.columns = [Column(view, title, slot, self) for title, slot in zip(titles, SLOTS[: len(titles)], strict=True)]
 
     def show_points(self, t: np.ndarray, y: np.ndarray) -> None:
         """Draws the observations."""
@@ -89,14 +89,14 @@ class Plots:
         """Draws a suggested time, or none."""
         for span, label in self.suggestions:
             span.visible = label.visible = t is not None
-            span.location = label.x = self.exhibit.span[0] if t is None else t
+            span.location = label.x = self.view.span[0] if t is None else t
             label.text = "" if t is None else f" measure here: {number(t)}"
-            late = t is not None and t > np.mean(self.exhibit.window)
+            late = t is not None and t > np.mean(self.view.window)
             label.text_align = "right" if late else "left"
 
-    def make_room(self, found: list[Outlook], y: np.ndarray) -> None:
+    def make_room(self, found: list[Prediction], y: np.ndarray) -> None:
         """Grows the ranges where a band or an observation would not be seen."""
-        for k, (least, most) in enumerate(self.exhibit.ranges):
+        for k, (least, most) in enumerate(self.view.ranges):
             seen = [x[:, k] for each in found for x in (each.low, each.high)] + [y[:, k]]
             values = np.concatenate(seen)
             values = values[np.isfinite(values)]
@@ -119,10 +119,10 @@ class Plots:
         self.suggestions.append((span, label))
         fig.add_layout(span)
         fig.add_layout(label)
-        if not self.hints or len(self.hints) < self.exhibit.channels:
+        if not self.hints or len(self.hints) < self.view.channels:
             hint = Label(x=0, y=0, text=EMPTY if channel == 0 else "", text_font=FONT, text_font_size="15px", text_align="center")
-            low, high = self.exhibit.ranges[channel]
-            hint.x, hint.y = float(np.mean(self.exhibit.window)), low + 0.9 * (high - low)
+            low, high = self.view.ranges[channel]
+            hint.x, hint.y = float(np.mean(self.view.window)), low + 0.9 * (high - low)
             self.painter.paint(hint, text_color="muted")
             fig.add_layout(hint)
             self.hints.append(hint)
@@ -174,7 +174,7 @@ def entitle(fig: Any, title: str, slot: str, painter: Painter) -> None:
     painter.paint(fig.title, text_color=slot)
 
 
-def _phase(exhibit: Exhibit, column: Column, slot: str, plots: Plots) -> Any:
+def _phase(view: ModelView, column: Column, slot: str, plots: Plots) -> Any:
     """One channel over the other, with the observations that have both."""
     height = PHASE_HEIGHT if plots.side_by_side else sum(fig.height for fig in column.figures)
     fig = blank(plots.painter, height, plots.y_ranges[0], plots.y_ranges[1])
@@ -186,6 +186,6 @@ def _phase(exhibit: Exhibit, column: Column, slot: str, plots: Plots) -> Any:
     for glyph in (dots.glyph, dots.nonselection_glyph):
         plots.painter.paint(glyph, fill_color="ink", line_color="page")
         glyph.fill_alpha = glyph.line_alpha = 1.0
-    fig.xaxis.axis_label, fig.yaxis.axis_label = (PlainText(text=name) for name in exhibit.values)
+    fig.xaxis.axis_label, fig.yaxis.axis_label = (PlainText(text=name) for name in view.values)
     entitle(fig, "Phase portrait", slot, plots.painter)
     return fig

@@ -10,13 +10,13 @@ from odeprocess.forecasting.exact_times import says
 from odeprocess.forecasting.message_text import cut, listed, quoted
 from odeprocess.forecasting.parse_text import as_number
 
-from .served_model import Exhibit
+from .model_view import ModelView
 
 MOST_BYTES = 1_000_000
 Rows = list[tuple[float, list[float]]]
 
 
-def read_csv(content: bytes, exhibit: Exhibit) -> tuple[Rows, str]:
+def read_csv(content: bytes, view: ModelView) -> tuple[Rows, str]:
     """The observations in a file, and what should be said of them.
 
     Of a file with several series the first is taken.
@@ -31,7 +31,7 @@ def read_csv(content: bytes, exhibit: Exhibit) -> tuple[Rows, str]:
         raise ValueError("The file is not UTF-8 text. Save it as CSV in UTF-8.") from None
     checks.require("\0" not in text, "The file is not text. Save the sheet as CSV.")
     (_, header), *rows = _rows(text)
-    time, values, series = _roles(header, exhibit)
+    time, values, series = _roles(header, view)
     found: Rows = []
     names: list[str] = []
     for line, row in rows:
@@ -72,27 +72,27 @@ def _separator(text: str) -> str:
     return max(",;\t", key=head.count)
 
 
-def _roles(header: list[str], exhibit: Exhibit) -> tuple[int, list[int], int | None]:
+def _roles(header: list[str], view: ModelView) -> tuple[int, list[int], int | None]:
     """The places of the time, of the values, and of the name of the series if there is one."""
     lower = [name.lower() for name in header]
-    times = [name for name in (exhibit.time.lower(), *TIME) if name in lower]
+    times = [name for name in (view.time.lower(), *TIME) if name in lower]
     checks.require(
         bool(times),
-        f"No column of times among {listed(header, '')}; expected one called {' or '.join(dict.fromkeys((exhibit.time, 't')))}.",
+        f"No column of times among {listed(header, '')}; expected one called {' or '.join(dict.fromkeys((view.time, 't')))}.",
     )
     named = [name for name in SERIES if name in lower][:1]
-    whole = all(name.lower() in lower for name in exhibit.values)
-    for name in (times[0], *named, *(map(str.lower, exhibit.values) if whole else ())):
+    whole = all(name.lower() in lower for name in view.values)
+    for name in (times[0], *named, *(map(str.lower, view.values) if whole else ())):
         count = lower.count(name)
         checks.require(count == 1, f"The file has {count} columns {cut(name)}; rename or drop all but one.")
     time, series = lower.index(times[0]), lower.index(named[0]) if named else None
     if whole:
-        return time, [lower.index(name.lower()) for name in exhibit.values], series
+        return time, [lower.index(name.lower()) for name in view.values], series
     rest = [k for k in range(len(header)) if k not in (time, series)]
     checks.require(
-        len(rest) == exhibit.channels,
+        len(rest) == view.channels,
         f"The file has {len(rest):,} column(s) of values ({listed([header[k] for k in rest], '') or 'none'}); "
-        f"expected {listed(exhibit.values, '')}.",
+        f"expected {listed(view.values, '')}.",
     )
     return time, rest, series
 

@@ -20,7 +20,7 @@ from odeprocess.training.fit import fit
 from odeprocess.training.options import FitOptions
 from odeprocess.training.recipes import recipe
 
-from .served_model import NOTES
+from .model_view import NOTES
 
 KEPT = f"playground-{FORMAT}"  # models in another format are left alone, and trained anew
 SERIES, BATCH, STILL_STEPS = 128, 32, 1800
@@ -106,7 +106,7 @@ def _pair(source: Any, notes: dict[str, Any], spec: str, steps: int, folder: Pat
     told = recipe(series, steps=steps, spec=spec)
     told["spec"] = told["spec"].replace(missing=missing, solver=SOLVER, **SIZES)
     still = FitOptions(epochs=STILL_STEPS * BATCH // SERIES, batch_size=BATCH, learning_rate=3e-3, schedule="cosine")
-    total = told["options"].epochs + told["options"].polish_epochs + still.epochs
+    total = told["options"].epochs + told["options"].num_em_epochs + still.epochs
     done = _counter(total, progress)
     _save(fit(series=series, progress=done, **told).model, notes, folder)
     plain = fit(variant("np", missing=missing), series, sampler=told["sampler"], options=still, progress=done).model
@@ -115,7 +115,7 @@ def _pair(source: Any, notes: dict[str, Any], spec: str, steps: int, folder: Pat
 
 
 def _theophylline(folder: Path, progress: Progress) -> None:
-    forecaster = Forecaster(held_out=0, epochs=(epochs := 150), polish=2 * epochs)
+    forecaster = Forecaster(held_out=0, epochs=(epochs := 150), em_epochs=2 * epochs)
     columns = {"series": "series", "time": "t", "values": "y1", "static": ["dose", "wt"]}
     forecaster.fit(table_path("theophylline"), **columns, progress=_counter(3 * epochs, progress))
     model = forecaster.model_

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .model_menu import Gallery
-from .served_model import Exhibit, gather
+from .model_menu import ModelMenu
+from .model_view import ModelView, load_views
 
 THEME = "odeprocess-theme"  # the cookie in which the page keeps its colours
 MISSING = "The playground needs Panel and bokeh-fastapi: pip install 'odeprocess[play]'."
@@ -14,14 +14,14 @@ MISSING = "The playground needs Panel and bokeh-fastapi: pip install 'odeprocess
 
 def mount(
     app: Any,
-    models: Gallery | Mapping[str, Any] | Iterable[str | Path],
+    models: ModelMenu | Mapping[str, Any] | Iterable[str | Path],
     path: str = "/play",
     *,
     hosts: Iterable[str] = (),
     visitors: int = 20,
     idle: float = 1800.0,
     away: float = 60.0,
-) -> Gallery:
+) -> ModelMenu:
     """Adds the playground to a FastAPI application.
 
     Only pages of this server may use it, and only under its own names: see `hosts`.
@@ -52,21 +52,21 @@ def mount(
         from odeprocess.serving.http.origins import Origins
         from odeprocess.serving.http.tokens import Pages
 
-        from .page_sessions import Leavings, Visits
+        from .page_sessions import LeftPages, PageSessions
     except ImportError:
         raise ImportError(MISSING) from None
     from .page import Page
 
     if isinstance(models, Mapping):
-        models = Gallery({str(name): Exhibit.of(str(name), getattr(each, "model", each)) for name, each in models.items()})
-    gallery = models if isinstance(models, Gallery) else Gallery(gather([Path(folder) for folder in models]))
+        models = ModelMenu({str(name): ModelView.of(str(name), getattr(each, "model", each)) for name, each in models.items()})
+    gallery = models if isinstance(models, ModelMenu) else ModelMenu(load_views([Path(folder) for folder in models]))
 
     def page() -> Any:
         pn.state.on_session_destroyed(lambda context: leavings.clear_soon())
         theme = pn.state.cookies.get(THEME, "light")
         return Page(gallery, theme if theme == "dark" else "light").template()
 
-    pages, leavings, before = Pages(path), Leavings(), list(app.routes)
+    pages, leavings, before = Pages(path), LeftPages(), list(app.routes)
     server = add_applications(
         {path: page},
         app=app,
@@ -84,7 +84,7 @@ def mount(
             app.routes.remove(route)
         elif name == path:
             route.include_in_schema = False  # a page for people, which the document of the interface does not describe
-    visits = Middleware(Visits, server=server, home=path, most=visitors, idle=idle)  # type: ignore[arg-type]
+    visits = Middleware(PageSessions, server=server, home=path, most=visitors, idle=idle)  # type: ignore[arg-type]
     app.user_middleware.append(visits)  # within the guard, whichever of them comes first
     if not any(middleware.cls is Guard for middleware in app.user_middleware):
         app.add_middleware(Guard, origins=Origins(hosts), only={path, pages.socket})  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def mount(
     return gallery
 
 
-def alone(gallery: Gallery) -> Any:
+def alone(gallery: ModelMenu) -> Any:
     """An application that is the playground and nothing else, for this machine."""
     from fastapi import FastAPI
 

@@ -1,27 +1,27 @@
-"""The exhibits that a page offers, and word of those that are still being made."""
+"""The models that a page offers, and word of those that are still being made."""
 
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import demo_models
+from .model_view import ModelView, load_views
 from .predictions import warm_up
-from .served_model import Exhibit, gather
 
 
-class Gallery:
+class ModelMenu:
     """Exhibits by title; more may join while pages are open.
 
     Attributes:
-        exhibits: those that can be chosen.
+        views: those that can be chosen.
         news: what is being made, in words; empty when all is there.
     """
 
-    def __init__(self, exhibits: dict[str, Exhibit]):
-        """With at least one exhibit; the first is made ready for clicks, `prepare` sees to the others."""
-        self.exhibits = exhibits
+    def __init__(self, views: dict[str, ModelView]):
+        """With at least one model; the first is made ready for clicks, `prepare` sees to the others."""
+        self.views = views
         self.news = ""
-        warm_up(next(iter(self.exhibits.values())))
+        warm_up(next(iter(self.views.values())))
 
     def prepare(self, names: Sequence[str] = (), root: Path = Path()) -> threading.Thread:
         """Compiles the rest in a thread and trains small models, one after the other; each joins when it is ready.
@@ -37,20 +37,20 @@ class Gallery:
         return thread
 
     def _work(self, names: Sequence[str], root: Path) -> None:
-        for exhibit in list(self.exhibits.values()):
-            warm_up(exhibit)
-            warm_up(exhibit, refine=True)
+        for view in list(self.views.values()):
+            warm_up(view)
+            warm_up(view, refine=True)
         for name in names:
 
             def advance(part: float, name: str = name) -> None:
                 self.news = f"{name} is being trained: {part:.0%}"
 
             try:
-                found = gather([demo_models.train(name, root, advance)])
+                found = load_views([demo_models.train(name, root, advance)])
             except Exception as error:  # the page goes on without it, and says why
                 self.news = f"{name} could not be trained: {error}"
                 return
-            for exhibit in found.values():
-                warm_up(exhibit)
-            self.exhibits = {**self.exhibits, **found}
+            for view in found.values():
+                warm_up(view)
+            self.views = {**self.views, **found}
         self.news = ""

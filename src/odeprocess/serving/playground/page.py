@@ -9,9 +9,9 @@ from bokeh.models import ColumnDataSource, CustomJS
 
 from .bokeh_plots import Plots
 from .descriptions import band_widths
-from .model_menu import Gallery
-from .predictions import Outlook
-from .served_model import GAUSSIAN
+from .model_menu import ModelMenu
+from .model_view import GAUSSIAN
+from .predictions import Prediction
 from .session import Session
 from .theme import Painter, asset, number
 from .widgets import Controls, Texts
@@ -23,9 +23,9 @@ NEWS = 1000  # milliseconds between two looks at what is being trained
 class Page:
     """What one visitor sees."""
 
-    def __init__(self, gallery: Gallery, theme: str = "light"):
+    def __init__(self, gallery: ModelMenu, theme: str = "light"):
         """A page for a new visitor."""
-        self.gallery, self.session, self.painter = gallery, Session(gallery.exhibits), Painter(theme)
+        self.gallery, self.session, self.painter = gallery, Session(gallery.views), Painter(theme)
         self.gestures, self.texts = ColumnDataSource(data={}, name="gestures"), Texts()
         self.controls = Controls(self.session, self)
         self.stage = pn.Column(sizing_mode="stretch_width", margin=0)
@@ -50,9 +50,9 @@ class Page:
         return page
 
     def build(self) -> None:
-        """Plots for the exhibit on show and what is beside it."""
+        """Plots for the view on show and what is beside it."""
         session = self.session
-        self.plots = Plots(session.exhibit, list(session.columns()), self.painter, self.gestures)
+        self.plots = Plots(session.view, list(session.columns()), self.painter, self.gestures)
         columns = [
             pn.Column(*(_pane(fig) for fig in c.figures), margin=0, sizing_mode="stretch_width") for c in self.plots.columns
         ]
@@ -65,7 +65,7 @@ class Page:
     def refresh(self, *, points: bool = True) -> None:
         """Asks the models anew and draws what they say; `points=False` while the browser moves a point by itself."""
         session, self._revision = self.session, self._revision + 1
-        found = session.outlooks()
+        found = session.predictions()
         t, y = session.shown()
         with pn.io.hold():
             self.plots.make_room(list(found.values()), y)
@@ -95,7 +95,7 @@ class Page:
         """Draws when to measure next."""
         t = self.session.suggestion()
         self.plots.suggest(t)
-        self.texts.tell(f"Measure next at {self.session.exhibit.time} = {number(t)}: there one more observation tells most.")
+        self.texts.tell(f"Measure next at {self.session.view.time} = {number(t)}: there one more observation tells most.")
 
     def program(self) -> str:
         """A program that draws what is shown."""
@@ -108,10 +108,10 @@ class Page:
     def _ranges(self) -> list[tuple[float, float]]:
         return [(float(r.start), float(r.end)) for r in self.plots.y_ranges]
 
-    def _draw(self, found: dict[str, Outlook]) -> None:
+    def _draw(self, found: dict[str, Prediction]) -> None:
         titles, session = list(self.session.columns()), self.session
         for title, each in found.items():
-            self.plots.columns[titles.index(title)].show(each, session.settings.draws, session.exhibit.channels)
+            self.plots.columns[titles.index(title)].show(each, session.settings.draws, session.view.channels)
         first = found.get(titles[0])
         if first is not None:
             self.texts.describe(band_widths(session, first))
@@ -130,7 +130,7 @@ class Page:
         self.texts.work("working it out …")
         try:
             if session.settings.refine:
-                found = await asyncio.to_thread(session.outlooks, refine=True)
+                found = await asyncio.to_thread(session.predictions, refine=True)
                 self._when_current(asked, found)
             if GAUSSIAN in session.settings.beside:
                 found = await asyncio.to_thread(session.baseline)
@@ -142,12 +142,12 @@ class Page:
 
     def _arrivals(self) -> None:
         """More models may have been trained since."""
-        self.session.exhibits = self.gallery.exhibits
-        self.controls.offer(self.gallery.exhibits, self.gallery.news)
+        self.session.views = self.gallery.views
+        self.controls.offer(self.gallery.views, self.gallery.news)
         if not self.gallery.news:
             self._news.stop()
 
-    def _when_current(self, asked: int, found: dict[str, Outlook]) -> None:
+    def _when_current(self, asked: int, found: dict[str, Prediction]) -> None:
         if asked == self._revision:
             with pn.io.hold():
                 self._draw(found)

@@ -21,7 +21,7 @@ VISIT = "odeprocess.visit"
 CLOSED = {10000: 1011, 10001: 1002}  # codes of Bokeh's that WebSockets do not have
 
 
-class Leavings:
+class LeftPages:
     """What is left of pages that have ended: they refer to themselves, so nothing but a collection makes room of them."""
 
     def __init__(self):
@@ -37,7 +37,7 @@ class Leavings:
         gc.collect()
 
 
-class Visits:
+class PageSessions:
     """An ASGI app around that of the page.
 
     Arguments:

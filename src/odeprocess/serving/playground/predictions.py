@@ -15,8 +15,8 @@ from odeprocess.data.series import bucket
 from odeprocess.posterior.next_measurement import suggest
 from odeprocess.posterior.posterior import Of, Posterior
 
+from .model_view import GAUSSIAN, ModelView
 from .observations import CAPACITY
-from .served_model import GAUSSIAN, Exhibit
 
 GRID = 128  # times
 DRAWS = 64  # behind mean and band
@@ -43,7 +43,7 @@ class Question:
     of: Of = "function"
 
 
-class Outlook(NamedTuple):
+class Prediction(NamedTuple):
     """The answer of one model, in the user's units."""
 
     t: np.ndarray
@@ -58,33 +58,33 @@ class Outlook(NamedTuple):
         return self.high - self.low
 
 
-def grid(exhibit: Exhibit) -> np.ndarray:
+def grid(view: ModelView) -> np.ndarray:
     """The times that are drawn."""
-    return np.linspace(*exhibit.window, GRID)
+    return np.linspace(*view.window, GRID)
 
 
-def posterior_of(exhibit: Exhibit, question: Question, *, refine: bool = False) -> Posterior:
+def posterior_of(view: ModelView, question: Question, *, refine: bool = False) -> Posterior:
     """What the model believes, in its own units."""
-    model = exhibit.model
+    model = view.model
     origin = 0.0 if model.scaling.origin == "first" else None
-    values = exhibit.into_model(question.y)
+    values = view.into_model(question.y)
     found = model.condition(question.t, values, key=jr.key(SEED), static=question.static, origin=origin, draws=DRAWS)
     return found.refine() if refine and len(question.t) else found
 
 
-def outlook(exhibit: Exhibit, question: Question, *, times: np.ndarray | None = None, refine: bool = False) -> Outlook:
+def predict(view: ModelView, question: Question, *, times: np.ndarray | None = None, refine: bool = False) -> Prediction:
     """What the model says; on the grid of `times`, by default its own."""
-    t = grid(exhibit) if times is None else times
-    posterior = posterior_of(exhibit, question, refine=refine)
-    draws = exhibit.from_model(posterior.sample(t, of="function"))
-    low, high = (exhibit.from_model(x) for x in posterior.interval(t, question.level, of=question.of))
-    found = Outlook(t, draws, draws.mean(0), low, high)
+    t = grid(view) if times is None else times
+    posterior = posterior_of(view, question, refine=refine)
+    draws = view.from_model(posterior.sample(t, of="function"))
+    low, high = (view.from_model(x) for x in posterior.interval(t, question.level, of=question.of))
+    found = Prediction(t, draws, draws.mean(0), low, high)
     finite = all(np.isfinite(part).all() for part in found)
     checks.require(finite, "The model has no finite answer here: its numbers overflow. Take observations that are more usual.")
     return found
 
 
-def gaussian(exhibit: Exhibit, question: Question, *, times: np.ndarray | None = None) -> Outlook:
+def gaussian(view: ModelView, question: Question, *, times: np.ndarray | None = None) -> Prediction:
     """What a Gaussian process says that is fitted to these observations alone; it knows mean and spread of the training data.
 
     Raises:
@@ -95,44 +95,44 @@ def gaussian(exhibit: Exhibit, question: Question, *, times: np.ndarray | None =
 
     from odeprocess.experiments.baselines.gaussian_processes import per_series
 
-    t, scaling = grid(exhibit) if times is None else times, exhibit.model.scaling
-    low, high = exhibit.span
+    t, scaling = grid(view) if times is None else times, view.model.scaling
+    low, high = view.span
     count = len(question.t)
     size = bucket(count, 16) if count else 0
-    at, seen = np.zeros((1, size)), np.full((1, size, exhibit.channels), np.nan)
+    at, seen = np.zeros((1, size)), np.full((1, size, view.channels), np.nan)
     at[0, :count] = 4 * (question.t - low) / (high - low) - 2
-    seen[0, :count] = scaling.values(exhibit.into_model(question.y))
+    seen[0, :count] = scaling.values(view.into_model(question.y))
     curve = per_series(at, seen, (4 * (t - low) / (high - low) - 2)[None])
     std = np.sqrt(curve.std**2 + (curve.noise**2 if question.of == "observations" else 0.0))[0]
     reach = norm.ppf(0.5 + question.level / 2) * std
     mean, below, above = (
-        exhibit.from_model(scaling.values_to_user(x)) for x in (curve.mean[0], curve.mean[0] - reach, curve.mean[0] + reach)
+        view.from_model(scaling.values_to_user(x)) for x in (curve.mean[0], curve.mean[0] - reach, curve.mean[0] + reach)
     )
     finite = all(np.isfinite(part).all() for part in (mean, below, above))
     checks.require(finite, f"The {GAUSSIAN} has no finite answer here: its numbers overflow.")
-    return Outlook(t, np.zeros((0, len(t), exhibit.channels)), mean, below, above)
+    return Prediction(t, np.zeros((0, len(t), view.channels)), mean, below, above)
 
 
-def suggested(exhibit: Exhibit, question: Question, *, refine: bool = False) -> float:
+def suggested(view: ModelView, question: Question, *, refine: bool = False) -> float:
     """The time at which one more measurement would tell most about the whole trajectory."""
-    return float(suggest(posterior_of(exhibit, question, refine=refine), np.linspace(*exhibit.span, CANDIDATES)).times[0])
+    return float(suggest(posterior_of(view, question, refine=refine), np.linspace(*view.span, CANDIDATES)).times[0])
 
 
-def warm_up(exhibit: Exhibit, *, refine: bool = False) -> None:
+def warm_up(view: ModelView, *, refine: bool = False) -> None:
     """Compiles all that a click may need; or what refining a few observations does, where that is on by default."""
-    times = grid(exhibit)
-    for each in (exhibit, *exhibit.beside.values()):
+    times = grid(view)
+    for each in (view, *view.beside.values()):
         if refine and each.model.spec.prior == "learned":
-            outlook(each, _example(exhibit, 1), times=times, refine=True)
+            predict(each, _example(view, 1), times=times, refine=True)
         if not refine:
             for count in (16, 32, CAPACITY):
-                outlook(each, _example(exhibit, count), times=times)
-            outlook(each, _example(exhibit, 1, of="observations"), times=times)
+                predict(each, _example(view, count), times=times)
+            predict(each, _example(view, 1, of="observations"), times=times)
     if not refine:
-        suggested(exhibit, _example(exhibit, 1))
+        suggested(view, _example(view, 1))
 
 
-def _example(exhibit: Exhibit, count: int, of: Of = "function") -> Question:
-    t = np.linspace(*exhibit.span, count)
-    y = np.broadcast_to(exhibit.from_model(exhibit.model.scaling.y_shift), (count, exhibit.channels))
-    return Question(t, y, exhibit.usual, of=of)
+def _example(view: ModelView, count: int, of: Of = "function") -> Question:
+    t = np.linspace(*view.span, count)
+    y = np.broadcast_to(view.from_model(view.model.scaling.y_shift), (count, view.channels))
+    return Question(t, y, view.usual, of=of)

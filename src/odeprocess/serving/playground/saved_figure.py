@@ -8,7 +8,7 @@ import numpy as np
 
 from odeprocess.common.display_names import readable
 
-from .predictions import Outlook
+from .predictions import Prediction
 
 DOTS = 200  # an inch of the file
 
@@ -16,7 +16,7 @@ DOTS = 200  # an inch of the file
 def draw(
     t: np.ndarray,
     y: np.ndarray,
-    answers: Mapping[str, Outlook],
+    answers: Mapping[str, Prediction],
     *,
     names: Sequence[str],
     time: str,

@@ -13,9 +13,9 @@ import numpy as np
 from odeprocess.common import checks
 from odeprocess.common.display_names import file_name
 
+from .model_view import ModelView
 from .predictions import DRAWS, GRID, SEED, Question
 from .saved_figure import DOTS
-from .served_model import Exhibit
 
 HEAD = '''"""What {who} after {count}, as shown in the playground."""
 
@@ -35,7 +35,7 @@ MODEL = """model = odp.load({folder})
 posterior = model.condition(t, y, key=jax.random.key({seed}), draws={draws}{more}){refine}
 draws = posterior.sample(times, of="function")
 low, high = posterior.interval(times, {level}, of={of})
-answers[{title}] = Outlook(times, draws, draws.mean(0), low, high)
+answers[{title}] = Prediction(times, draws, draws.mean(0), low, high)
 
 """
 TRANSFORMED = """forecaster = odp.Forecaster.load({folder})
@@ -46,11 +46,11 @@ draws, low, high = (
     np.stack([each.inverse(found[..., k]) for k, each in enumerate(transforms)], -1)
     for found in (posterior.sample(times, of="function"), *posterior.interval(times, {level}, of={of}))
 )
-answers[{title}] = Outlook(times, draws, draws.mean(0), low, high)
+answers[{title}] = Prediction(times, draws, draws.mean(0), low, high)
 
 """
 BASELINE = """question = Question(t, y, np.array({static}), level={level}, of={of})
-answers[{title}] = gaussian(Exhibit.load({folder}), question, times=times)
+answers[{title}] = gaussian(ModelView.load({folder}), question, times=times)
 
 """
 PICTURE = """figure = draw(
@@ -68,7 +68,7 @@ figure.savefig({file}, dpi={dots})
 
 
 def program(
-    columns: Mapping[str, Exhibit | None],
+    columns: Mapping[str, ModelView | None],
     question: Question,
     *,
     ranges: Sequence[tuple[float, float]],
@@ -90,7 +90,7 @@ def program(
     text = HEAD.format(
         who=f"{len(columns)} models say" if len(columns) > 1 else "the model says",
         count=f"{len(question.t)} observation{'' if len(question.t) == 1 else 's'}",
-        imports="Exhibit, Outlook, Question, draw, gaussian" if None in columns.values() else "Outlook, draw",
+        imports="ModelView, Prediction, Question, draw, gaussian" if None in columns.values() else "Prediction, draw",
         t=_code(question.t),
         y=_code(question.y),
         channels=first.channels,
@@ -99,16 +99,16 @@ def program(
         points=GRID,
     )
     asked = {"seed": SEED, "draws": DRAWS, "level": _code(question.level), "of": _code(question.of)}
-    for title, exhibit in columns.items():
-        if exhibit is None:
+    for title, view in columns.items():
+        if view is None:
             more = {"folder": _path(first.folder), "title": _code(title), "static": _code(question.static)}
             text += BASELINE.format(**more, **asked)
             continue
         static = f", static={_code(question.static)}" if question.static.size else ""
-        origin = ", origin=0.0" if exhibit.model.scaling.origin == "first" else ""
-        form = MODEL if all(each.name == "identity" for each in exhibit.transforms) else TRANSFORMED
+        origin = ", origin=0.0" if view.model.scaling.origin == "first" else ""
+        form = MODEL if all(each.name == "identity" for each in view.transforms) else TRANSFORMED
         refine = ".refine()" if title in refined and len(question.t) else ""
-        text += form.format(folder=_path(exhibit.folder), title=_code(title), more=static + origin, refine=refine, **asked)
+        text += form.format(folder=_path(view.folder), title=_code(title), more=static + origin, refine=refine, **asked)
     return text + PICTURE.format(
         names=_code(first.values),
         time=_code(first.time),

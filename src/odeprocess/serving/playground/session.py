@@ -1,4 +1,4 @@
-"""One visitor's session without a page: the chosen exhibit, its observations, the settings, and what the models say."""
+"""One visitor's session without a page: the chosen model, its observations, the settings, and what the models say."""
 
 import dataclasses
 from typing import Any
@@ -8,11 +8,11 @@ import numpy as np
 from odeprocess.posterior.posterior import Of
 
 from .csv_upload import read_csv
+from .model_view import GAUSSIAN, ModelView
 from .observations import Observations
-from .predictions import Outlook, Question, gaussian, grid, outlook, suggested
+from .predictions import Prediction, Question, gaussian, grid, predict, suggested
 from .saved_figure import draw, png
 from .saved_script import program
-from .served_model import GAUSSIAN, Exhibit
 
 
 @dataclasses.dataclass
@@ -37,50 +37,50 @@ class Settings:
 
 
 class Session:
-    """What a page shows, and all that can be done to it; each exhibit keeps its own observations."""
+    """What a page shows, and all that can be done to it; each view keeps its own observations."""
 
-    def __init__(self, exhibits: dict[str, Exhibit]):
-        """Begins with the first exhibit."""
-        self.exhibits, self.settings = exhibits, Settings()
+    def __init__(self, views: dict[str, ModelView]):
+        """Begins with the first view."""
+        self.views, self.settings = views, Settings()
         self._kept: dict[str, Observations] = {}
         self._statics: dict[str, np.ndarray] = {}
-        self.choose(next(iter(exhibits)))
+        self.choose(next(iter(views)))
 
     def choose(self, title: str) -> None:
-        """Puts another exhibit on show."""
-        self.title, self.exhibit = title, self.exhibits[title]
-        self.observations = self._kept.setdefault(title, Observations(self.exhibit.channels))
-        self.settings.refine = self.exhibit.model.spec.prior == "learned"  # where it pays off
-        self.settings.beside = tuple(x for x in self.settings.beside if x in (*self.exhibit.beside, GAUSSIAN))
+        """Puts another view on show."""
+        self.title, self.view = title, self.views[title]
+        self.observations = self._kept.setdefault(title, Observations(self.view.channels))
+        self.settings.refine = self.view.model.spec.prior == "learned"  # where it pays off
+        self.settings.beside = tuple(x for x in self.settings.beside if x in (*self.view.beside, GAUSSIAN))
 
     @property
     def static(self) -> np.ndarray:
         """The covariates of the series on show."""
-        return self._statics.setdefault(self.title, self.exhibit.usual)
+        return self._statics.setdefault(self.title, self.view.usual)
 
     def state(self) -> Any:
-        """What a user has entered for the exhibit on show."""
+        """What a user has entered for the view on show."""
         return self.observations.rows, self.static.copy()
 
     def restore(self, state: Any) -> None:
         """Goes back to what was entered then."""
         self.observations.rows, self.static[:] = state
 
-    def columns(self) -> dict[str, Exhibit | None]:
+    def columns(self) -> dict[str, ModelView | None]:
         """What is shown, by title, the chosen model first; `None` stands for a Gaussian process."""
-        taken = {*self.exhibit.beside, GAUSSIAN}
-        options = (self.exhibit.kind, self.exhibit.title, *(f"{self.exhibit.kind} ({i})" for i in range(1, len(taken) + 2)))
+        taken = {*self.view.beside, GAUSSIAN}
+        options = (self.view.kind, self.view.title, *(f"{self.view.kind} ({i})" for i in range(1, len(taken) + 2)))
         first = next(title for title in options if title not in taken)
-        beside = {title: self.exhibit.beside.get(title) for title in self.settings.beside}
-        return {first: self.exhibit, **beside}
+        beside = {title: self.view.beside.get(title) for title in self.settings.beside}
+        return {first: self.view, **beside}
 
     def add(self, channel: int, t: float, value: float) -> None:
         """A click: an observation of one channel; of a model that must have all, the others begin at their means."""
-        y = np.full(self.exhibit.channels, np.nan)
-        if not self.exhibit.model.spec.missing and self.exhibit.channels > 1:
-            y = outlook(self.exhibit, self.question(), times=np.array([t])).mean[0]
+        y = np.full(self.view.channels, np.nan)
+        if not self.view.model.spec.missing and self.view.channels > 1:
+            y = predict(self.view, self.question(), times=np.array([t])).mean[0]
         y[channel] = value
-        self.exhibit.check(y)
+        self.view.check(y)
         self.observations.add(t, y.tolist())
 
     def move(self, place: int, t: float, channel: int, value: float) -> None:
@@ -90,7 +90,7 @@ class Session:
     def put(self, place: int, t: float, y: list[float]) -> None:
         """Sets a whole observation as it is shown; place −1 adds one."""
         values = np.array(y, np.float64)
-        self.exhibit.check(values)
+        self.view.check(values)
         self._check_complete(values)
         if place < 0:
             self.observations.add(t, y)
@@ -101,9 +101,9 @@ class Session:
 
     def load(self, content: bytes) -> str:
         """Takes the observations of a CSV file in place of these; says what was loaded."""
-        rows, said = read_csv(content, self.exhibit)
+        rows, said = read_csv(content, self.view)
         for _, y in rows:
-            self.exhibit.check(np.array(y))
+            self.view.check(np.array(y))
             self._check_complete(np.array(y))
         self.observations.load(rows)
         return said
@@ -111,38 +111,38 @@ class Session:
     def shown(self) -> tuple[np.ndarray, np.ndarray]:
         """The observations as they are shown and given to the models."""
         t, y, error = self.observations.arrays()
-        return t, self.exhibit.shaken(y, self.settings.noise * error) if self.settings.noise else y
+        return t, self.view.shaken(y, self.settings.noise * error) if self.settings.noise else y
 
     def question(self) -> Question:
         """What every model is asked."""
         return Question(*self.shown(), self.static, self.settings.level, self.settings.of)
 
-    def outlooks(self, *, refine: bool = False) -> dict[str, Outlook]:
+    def predictions(self, *, refine: bool = False) -> dict[str, Prediction]:
         """What the models say, at once or after more work on those that are to be refined; no Gaussian process among them."""
-        question, times = self.question(), grid(self.exhibit)
+        question, times = self.question(), grid(self.view)
         found = {title: each for title, each in self.columns().items() if each is not None}
         return {
-            title: outlook(each, question, times=times, refine=refine and self.refines(each)) for title, each in found.items()
+            title: predict(each, question, times=times, refine=refine and self.refines(each)) for title, each in found.items()
         }
 
-    def refines(self, exhibit: Exhibit) -> bool:
-        """Whether an exhibit's posterior is refined in the end: where it was asked for, and beside it where it pays off."""
-        return self.settings.refine and (exhibit is self.exhibit or exhibit.model.spec.prior == "learned")
+    def refines(self, view: ModelView) -> bool:
+        """Whether a view's posterior is refined in the end: where it was asked for, and beside it where it pays off."""
+        return self.settings.refine and (view is self.view or view.model.spec.prior == "learned")
 
-    def baseline(self) -> Outlook:
+    def baseline(self) -> Prediction:
         """What a Gaussian process says."""
-        return gaussian(self.exhibit, self.question())
+        return gaussian(self.view, self.question())
 
     def suggestion(self) -> float:
         """When to measure next."""
-        return suggested(self.exhibit, self.question(), refine=self.settings.refine)
+        return suggested(self.view, self.question(), refine=self.settings.refine)
 
     def picture(self, ranges: Any) -> bytes:
         """What is shown, refined where that was asked for, as a PNG file."""
-        settings, exhibit, question = self.settings, self.exhibit, self.question()
-        found = self.outlooks(refine=True)
+        settings, view, question = self.settings, self.view, self.question()
+        found = self.predictions(refine=True)
         answers = {title: self.baseline() if each is None else found[title] for title, each in self.columns().items()}
-        names = {"names": exhibit.values, "time": exhibit.time}
+        names = {"names": view.values, "time": view.time}
         return png(draw(question.t, question.y, answers, **names, ranges=ranges, level=question.level, shown=settings.draws))
 
     def program(self, ranges: Any) -> str:
@@ -154,15 +154,13 @@ class Session:
     def _unshaken(self, place: int, channel: int, value: float) -> float:
         """The value that is shown as `value`."""
         if not self.settings.noise or np.isnan(value):
-            self.exhibit.check(np.where(np.arange(self.exhibit.channels) == channel, value, np.nan))
+            self.view.check(np.where(np.arange(self.view.channels) == channel, value, np.nan))
             return value
-        row = np.full(self.exhibit.channels, value)
-        self.exhibit.check(row)
-        return float(self.exhibit.shaken(row, -self.settings.noise * np.array(self.observations.rows[place].error))[channel])
+        row = np.full(self.view.channels, value)
+        self.view.check(row)
+        return float(self.view.shaken(row, -self.settings.noise * np.array(self.observations.rows[place].error))[channel])
 
     def _check_complete(self, y: np.ndarray) -> None:
         gone = np.isnan(y)
-        if not self.exhibit.model.spec.missing and gone.any() and not gone.all():
-            raise ValueError(
-                f"This model takes observations that have all of {', '.join(self.exhibit.values)}. Fill in the rest."
-            )
+        if not self.view.model.spec.missing and gone.any() and not gone.all():
+            raise ValueError(f"This model takes observations that have all of {', '.join(self.view.values)}. Fill in the rest.")

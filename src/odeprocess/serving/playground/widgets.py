@@ -10,9 +10,9 @@ import panel as pn
 from odeprocess.common.display_names import distinct, file_name
 
 from .bokeh_plots import SLOTS
+from .model_view import GAUSSIAN
 from .observation_table import ObservationTable
 from .predictions import DRAWS
-from .served_model import GAUSSIAN
 from .session import Session
 from .theme import asset
 
@@ -60,7 +60,7 @@ class Controls:
     def __init__(self, session: Session, page: Any):
         """Controls of a session's settings."""
         self.session, self.page, self.selected = session, page, None
-        self.model = _widget(pn.widgets.Select, name="Model", options=list(session.exhibits), width=280)
+        self.model = _widget(pn.widgets.Select, name="Model", options=list(session.views), width=280)
         self.about = _html("", styles={"flex": "1 1 300px", "padding-bottom": "6px"})
         self.level = _slider(
             pn.widgets.FloatSlider, name="The band holds", start=0.5, end=0.99, step=0.01, value=0.9, format="0 %"
@@ -106,7 +106,7 @@ class Controls:
 
         def setting(widget: Any, name: str) -> None:
             def change(event: Any) -> None:
-                if getattr(settings, name) != event.new:  # else the setting changed first, with the exhibit
+                if getattr(settings, name) != event.new:  # else the setting changed first, with the view
                     setattr(settings, name, event.new)
                     page.refresh()
 
@@ -124,15 +124,15 @@ class Controls:
         self.load.param.watch(lambda event: event.new and page.attempt(lambda: self.session.load(event.new)), "value")
 
     def choose(self) -> None:
-        """Controls that depend on the exhibit."""
-        exhibit = self.session.exhibit
-        self.about.object = f'<p class="about">{escape(exhibit.about)}</p>'
+        """Controls that depend on the view."""
+        view = self.session.view
+        self.about.object = f'<p class="about">{escape(view.about)}</p>'
         self.refine.value = self.session.settings.refine
-        options = [*exhibit.beside, GAUSSIAN]
+        options = [*view.beside, GAUSSIAN]
         self.beside.param.update(options=options, value=[x for x in self.session.settings.beside if x in options])
-        self.table.names = [exhibit.time, *exhibit.values]
-        self.code.disabled = exhibit.folder is None
-        self.save.filename, self.code.filename = (file_name(exhibit.name, ending) for ending in (".png", ".py"))
+        self.table.names = [view.time, *view.values]
+        self.code.disabled = view.folder is None
+        self.save.filename, self.code.filename = (file_name(view.name, ending) for ending in (".png", ".py"))
         self.static[:], self.static.visible = self._static(), self.session.static.size > 0
 
     def offer(self, titles: Iterable[str], news: str) -> None:
@@ -182,9 +182,9 @@ class Controls:
 
     def _static(self) -> list[Any]:
         """A control for each covariate of the series."""
-        exhibit, found, place = self.session.exhibit, [], 0
-        known = [each.categories for each in exhibit.covariates] or [None] * len(exhibit.static)
-        for name, categories in zip(exhibit.static, known, strict=True):
+        view, found, place = self.session.view, [], 0
+        known = [each.categories for each in view.covariates] or [None] * len(view.static)
+        for name, categories in zip(view.static, known, strict=True):
             where = slice(place, place := place + (len(categories) if categories else 1))
             found.append(self._covariate(name, categories, where))
         return found
@@ -195,7 +195,7 @@ class Controls:
             now = categories[int(np.argmax(static[where]))]
             widget = _widget(pn.widgets.Select, name=name, options=distinct(categories), value=now, width=150)
         else:
-            spread = float(self.session.exhibit.model.scaling.static_scale[where.start])
+            spread = float(self.session.view.model.scaling.static_scale[where.start])
             step = 10.0 ** np.floor(np.log10(spread))
             widget = _widget(pn.widgets.FloatInput, name=name, value=float(static[where.start]), step=step, width=150)
 

@@ -1,4 +1,4 @@
-"""An exhibit: a model with what a page needs to know of it, in the units of its user."""
+"""a view: a model with what a page needs to know of it, in the units of its user."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ FIELDS = {
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Exhibit:
+class ModelView:
     """A model on show.
 
     Attributes:
@@ -68,10 +68,10 @@ class Exhibit:
     transforms: tuple[Transform, ...]
     covariates: tuple[Covariate, ...] = ()
     static: tuple[str, ...] = ()
-    beside: dict[str, "Exhibit"] = dataclasses.field(default_factory=dict)
+    beside: dict[str, "ModelView"] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Exhibit":
+    def load(cls, folder: str | Path) -> "ModelView":
         """From a model folder, written by `Model.save` or `Forecaster.save`.
 
         Raises:
@@ -87,13 +87,13 @@ class Exhibit:
         return dataclasses.replace(shown, beside={title: cls._alone(Path(folder) / name) for title, name in titles})
 
     @classmethod
-    def _alone(cls, folder: Path) -> "Exhibit":
+    def _alone(cls, folder: Path) -> "ModelView":
         model = Model.load(folder)
         with damaged(folder):
             return dataclasses.replace(cls.of(folder.resolve().name, model), folder=folder)
 
     @classmethod
-    def of(cls, name: str, model: Model) -> "Exhibit":
+    def of(cls, name: str, model: Model) -> "ModelView":
         """From a model that is at hand."""
         notes, layout, channels = _notes(model), Layout.kept_with(model), model.spec.channels or 1
         checks.require(
@@ -195,19 +195,19 @@ def _ends(field: str, pairs: Any, count: int) -> tuple[tuple[float, float], ...]
     return tuple((float(low), float(high)) for low, high in pairs)
 
 
-def gather(folders: list[Path]) -> dict[str, Exhibit]:
+def load_views(folders: list[Path]) -> dict[str, ModelView]:
     """Exhibits by the names they are chosen by; models of the same variables are shown beside each other."""
-    exhibits, titles = [Exhibit.load(folder) for folder in folders], []
-    for exhibit, folder in zip(exhibits, folders, strict=True):
-        titles.append(exhibit.title if exhibit.title not in titles else str(folder))
-    found = {title: dataclasses.replace(x, title=title) for title, x in zip(_titles(titles), exhibits, strict=True)}
+    views, titles = [ModelView.load(folder) for folder in folders], []
+    for view, folder in zip(views, folders, strict=True):
+        titles.append(view.title if view.title not in titles else str(folder))
+    found = {title: dataclasses.replace(x, title=title) for title, x in zip(_titles(titles), views, strict=True)}
     return {
         title: dataclasses.replace(each, beside={**each.beside, **{k: x for k, x in found.items() if _comparable(each, x)}})
         for title, each in found.items()
     }
 
 
-def _comparable(one: Exhibit, other: Exhibit) -> bool:
+def _comparable(one: ModelView, other: ModelView) -> bool:
     if one is other:
         return False
     same = (one.values, one.covariates, one.transforms) == (other.values, other.covariates, other.transforms)
