@@ -118,12 +118,16 @@ def training(fit: odp.Fit) -> Numbers:
     if not np.isnan(history.nll).all():
         found["validation"] = flat((history.mse_one, history.mse, history.nll))
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(fit.model.process)]
-    return {**found, "weights": [sum(float((leaf**2).sum()) for leaf in leaves), fit.best, *flat(fit.skipped)]}
+    return {
+        **found,
+        "weights": [sum(float((leaf**2).sum()) for leaf in leaves)],
+        "best": [fit.best],
+        "skipped": flat(fit.skipped),
+    }
 
 
-def answers(posterior: odp.Posterior, times: Any, t: Any, y: Any, pick: Any = slice(None)) -> Numbers:
+def answers(posterior: odp.Posterior, times: Any, t: Any, y: Any, pick: Any = slice(None), *, normal: bool = True) -> Numbers:
     """All that a posterior can be asked: at `times`, and about values `y` at `t`; of images some pixels."""
-    normal = posterior.process.likelihood.__class__.__name__.startswith("Gaussian")
     found = {
         "mean": posterior.mean(times)[..., pick],
         "std": [posterior.std(times, of=of)[..., pick] for of in ("observations", "function")],
@@ -147,16 +151,16 @@ def under(name: str, numbers: Numbers) -> Numbers:
 def inference(model: odp.Model, series: odp.Series, times: list[float], pick: Any = slice(None)) -> Numbers:
     """Given three points of a series; after an update with two more; refined, where that can be."""
     t, y = first_points(series, 6)
-    static = series.static[0] if series.static.shape[-1] else None
+    static, normal = series.static[0] if series.static.shape[-1] else None, model.spec.likelihood == "gaussian"
     posterior = model.condition(t[:3], y[:3], key=jr.key(3), static=static, draws=16)
-    found = answers(posterior, times, t[3:], y[3:], pick)
+    found = answers(posterior, times, t[3:], y[3:], pick, normal=normal)
     found["log density, importance"] = flat(posterior.log_prob(t[3:], y[3:], method="importance"))
     updated = posterior.update(t[3:5], y[3:5])
     found |= under("updated", {"mean": flat(updated.mean(times)[..., pick]), "log density": flat(updated.log_prob(t[5:], y[5:]))})
     nobody = model.condition(key=jr.key(4), static=static, draws=8) if model.spec.initial == "context" else None
     if nobody is not None and model.scaling.origin == "absolute":
         found["nothing given, mean"] = flat(nobody.mean(times)[..., pick])
-    if model.spec.prior == "learned" and model.spec.likelihood == "gaussian":
+    if model.spec.prior == "learned" and normal:
         refined = posterior.refine()
         found |= under("refined", answers(refined, times, t[3:], y[3:], pick))
         found["refined and updated, mean"] = flat(refined.update(t[3:5], y[3:5]).mean(times))
@@ -218,7 +222,15 @@ def of_other(name: str) -> Numbers:
     """Training and inference with options that no row of the table has."""
     spec, series, how = OTHERS[name]()
     fit = odp.fit(spec, series, **{"sampler": SAMPLER, "options": OPTIONS, **how})
-    return {**training(fit), **inference(fit.model, series, TIMES)}
+    t, y = first_points(series, 5)
+    static = series.static[0] if series.static.shape[-1] else None
+    posterior = fit.model.condition(t[:3], y[:3], key=jr.key(3), static=static, draws=16).update(t[3], y[3])
+    found = {
+        "mean": posterior.mean(TIMES),
+        "interval": posterior.interval(TIMES),
+        "log density": posterior.log_prob(t[4:], y[4:]),
+    }
+    return {**training(fit), **{name: flat(value) for name, value in found.items()}}
 
 
 def of_polish() -> Numbers:
@@ -323,7 +335,8 @@ def of_suggest() -> Numbers:
         "about": {"about": [5.0, 9.0], "costs": 1.0 + candidates, "forbidden": [(2.5, 4.5)]},
     }
     found = {name: odp.suggest(posterior, candidates, **how) for name, how in ways.items()}
-    return {name: flat((each.times, each.scores)) for name, each in found.items()}
+    times = {f"{name}, times": flat(each.times) for name, each in found.items()}
+    return {**times, **{f"{name}, scores": flat(each.scores) for name, each in found.items()}}
 
 
 def of_server() -> Numbers:
@@ -344,7 +357,8 @@ def of_server() -> Numbers:
         for name in ("mean", "std", "low", "high", "draws"):
             found[name] = flat(prediction[name])
         wish = said("/one/suggest", {"candidates": [0.0, 3.0, 6.0, 9.0], "count": 2})
-    return {**found, "suggested": flat((wish["times"], wish["scores"])), "notes": [len(prediction["notes"]), prediction["count"]]}
+    found |= {"suggested times": flat(wish["times"]), "suggested scores": flat(wish["scores"])}
+    return {**found, "count": [prediction["count"]], "notes": [len(prediction["notes"])]}
 
 
 def table(count: int, seed: int) -> pd.DataFrame:
@@ -370,7 +384,7 @@ def of_forecaster() -> Numbers:
     found["predict, not refined"] = flat(forecaster.predict(new, [1.0, 6.0], refine=False)[numbers])
     found["sample"] = flat(forecaster.sample(new, [6.0], 2)["value"])
     scores = forecaster.evaluate(table(4, 2), 3)
-    found["evaluate"] = flat(scores.select_dtypes("number"))
+    found |= {f"evaluate, {name}": flat(column) for name, column in scores.select_dtypes("number").items()}
     with tempfile.TemporaryDirectory() as folder:
         forecaster.save(Path(folder) / "kept")
         loaded = odp.Forecaster.load(Path(folder) / "kept")
@@ -385,7 +399,7 @@ def of_float32() -> Numbers:
         for name in ("np", "ndp", "ndp-linear"):
             fit = odp.fit(small(name), curves(), sampler=SAMPLER, options=OPTIONS)
             posterior = fit.model.condition(t, y, key=jr.key(3), draws=16)
-            assert fit.model.process.inference is not None and jax.tree.leaves(fit.model.process)[0].dtype == np.float32
+            assert jax.tree.leaves(fit.model.process)[0].dtype == np.float32
             found |= under(name, {"loss": flat((fit.history.loss, fit.history.polish)), "mean": flat(posterior.mean(TIMES))})
     return found
 
