@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 import odeprocess as odp
-from odeprocess.playground import {imports}
+from odeprocess.serving.playground import {imports}
 
 t = np.array({t})
 y = np.array({y}).reshape(len(t), {channels})  # a column for each channel, np.nan where nothing was measured
