@@ -392,15 +392,15 @@ def of_forecaster() -> Numbers:
 
 
 def of_float32() -> Numbers:
-    """The default precision: what two epochs of a variant of each kind come to."""
+    """The default precision: what two epochs come to. Not of polishing, in which float32 loses more digits than are compared."""
     found: Numbers = {}
     t, y = first_points(curves(), 3)
     with jax.enable_x64(False):
-        for name in ("np", "ndp", "ndp-linear"):
+        for name in ("np", "ndp"):
             fit = odp.fit(small(name), curves(), sampler=SAMPLER, options=OPTIONS)
             posterior = fit.model.condition(t, y, key=jr.key(3), draws=16)
             assert jax.tree.leaves(fit.model.process)[0].dtype == np.float32
-            found |= under(name, {"loss": flat((fit.history.loss, fit.history.polish)), "mean": flat(posterior.mean(TIMES))})
+            found |= under(name, {"loss": flat(fit.history.loss), "mean": flat(posterior.mean(TIMES))})
     return found
 
 
