@@ -89,7 +89,10 @@ FAR = {
         lambda p: p.mean([0.0], 10**6 + 1),
         "`n` is 1000001; expected a whole number from 1 to 1,000,000",
     ),
-    "no end of steps": (lambda p: p.refine(steps=10**9), "`steps` is 1000000000; expected a whole number from 0 to 1,000"),
+    "no end of steps": (
+        lambda p: p.with_inference("exact", steps=10**9),
+        "`steps` is 1000000000; expected a whole number from 1 to 1,000",
+    ),
     "a NumPy number": (lambda p: p.interval([0.0], np.float64(1.5)), "`level` is 1.5; expected 0 < level < 1"),
     "a list of them": (lambda p: p.quantile([0.0], [np.float64(0.5), np.float64(2.0)]), r"`q` is \[0.5, 2.0\]"),
     "an array": (lambda p: p.quantile([0.0], np.array([0.5, np.nan])), r"`q` is \[0.5, nan\]"),
