@@ -70,8 +70,8 @@ STATIC = np.array([0.4], np.float32)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_refined_draws_have_the_exact_posterior_of_a_linear_model(linear_model, count):
-    posterior = linear_model.condition(T[:count], Y[:count], static=STATIC, key=jr.key(0), draws=2000).refine()
+def test_exact_draws_have_the_posterior_of_a_linear_model(linear_model, count):
+    posterior = linear_model.condition(T[:count], Y[:count], static=STATIC, key=jr.key(0), draws=2000, inference="exact")
     p = linear_model.process
     mean, std, _ = exact(p, p.prior, jnp.asarray(T[:count]), Y[:count], jnp.asarray(STATIC), jnp.asarray(AT))
     found, spread = posterior.mean(AT), posterior.std(AT, of="function")
@@ -79,7 +79,7 @@ def test_refined_draws_have_the_exact_posterior_of_a_linear_model(linear_model, 
     np.testing.assert_allclose(spread, std, rtol=0.1)
 
 
-def test_refined_draws_have_the_exact_posterior_of_a_mixture(linear_model):
+def test_exact_draws_have_the_posterior_of_a_mixture(linear_model):
     """Each part's exact posterior, weighted by the density that the observations have under it."""
     p, shares = linear_model.process, np.array([0.5, 0.3, 0.2])
     shifts = 0.2 * np.random.default_rng(1).normal(size=(3, p.z_dim)).astype(np.float32)
@@ -98,7 +98,7 @@ def test_refined_draws_have_the_exact_posterior_of_a_mixture(linear_model):
     mean = np.tensordot(weights, means, 1)
     std = np.sqrt(np.tensordot(weights, stds**2 + (means - mean) ** 2, 1))
     model = dataclasses.replace(linear_model, process=mixed)
-    posterior = model.condition(T, Y, static=STATIC, key=jr.key(0), draws=2000).refine()
+    posterior = model.condition(T, Y, static=STATIC, key=jr.key(0), draws=2000, inference="exact")
     assert np.all(np.abs(posterior.mean(AT) - mean) < 5 * std / 2000**0.5 + 1e-4)
     np.testing.assert_allclose(posterior.std(AT, of="function"), std, rtol=0.1)
 
@@ -144,31 +144,36 @@ def test_draws_of_a_divided_prior_keep_close_to_series_that_were_seen():
     np.testing.assert_allclose(draws.mean(0), latents.mean(0), atol=1.0)
 
 
-def test_an_update_of_a_refined_posterior_is_the_refined_posterior_of_everything(linear_model):
-    whole = linear_model.condition(T, Y, static=STATIC, key=jr.key(0), draws=8).refine()
-    grown = linear_model.condition(T[:1], Y[:1], static=STATIC, key=jr.key(0), draws=8).refine().update(T[1:], Y[1:])
+def test_an_update_of_an_exact_posterior_is_the_exact_posterior_of_everything(linear_model):
+    whole, first = (
+        linear_model.condition(T[:n], Y[:n], static=STATIC, key=jr.key(0), draws=8, inference="exact") for n in (3, 1)
+    )
+    grown = first.update(T[1:], Y[1:])
     np.testing.assert_allclose(grown.mean(AT), whole.mean(AT), atol=1e-3)
-    assert "refined" in repr(grown)
+    assert "exact" in repr(grown) and grown.inference == "exact"
 
 
 def test_the_first_draws_are_the_same_however_many_are_kept(linear_model):
     conditioned = linear_model.condition(T, Y, static=STATIC, key=jr.key(0))
-    few, many = (conditioned.refine(n).sample(AT, 8, of="function") for n in (8, 2000))
+    few, many = (conditioned.with_inference("exact", draws=n).sample(AT, 8, of="function") for n in (8, 2000))
     np.testing.assert_allclose(few, many, atol=1e-4)
 
 
-def test_a_batch_is_its_series_and_no_steps_give_the_guess_back(linear_model):
-    batch = linear_model.condition(np.stack([T, T + 0.1]), np.stack([Y, -Y]), static=np.stack([STATIC] * 2), key=jr.key(0))
-    refined = batch.refine(8)
-    np.testing.assert_allclose(refined[1].mean(AT), refined.mean(AT)[1], atol=1e-6)
-    np.testing.assert_allclose(refined.refine(64, steps=0).mean(AT), batch.mean(AT), atol=1e-6)
+def test_a_batch_is_its_series_and_amortised_inference_can_be_had_back(linear_model):
+    observed, static = (np.stack([T, T + 0.1]), np.stack([Y, -Y])), np.stack([STATIC] * 2)
+    batch = linear_model.condition(*observed, static=static, key=jr.key(0), inference="amortised")
+    exact = batch.with_inference("exact", draws=8)
+    np.testing.assert_allclose(exact[1].mean(AT), exact.mean(AT)[1], atol=1e-6)
+    back = exact.with_inference("amortised", draws=64)
+    np.testing.assert_allclose(back.mean(AT), batch.mean(AT), atol=1e-6)
+    assert (exact.inference, back.inference) == ("exact", "amortised")
 
 
 def test_a_series_unlike_those_in_training_is_less_certain(linear_model):
     def width(noise_scale, y):
         table = Calibration.none(1.0, noise_scale)
-        known = dataclasses.replace(linear_model, calibrations={"refined": table})
-        low, high = known.condition(times, y, static=STATIC, key=jr.key(0)).refine(64).interval(AT)
+        known = dataclasses.replace(linear_model, calibrations={"exact": table})
+        low, high = known.condition(times, y, static=STATIC, key=jr.key(0), draws=64).interval(AT)
         return (high - low).mean()
 
     # Measured twice at each time: no curve can go through values that differ by forty standard deviations.
@@ -180,24 +185,25 @@ def test_a_series_unlike_those_in_training_is_less_certain(linear_model):
     assert width(sure, strange) == pytest.approx(width(sure, usual), rel=0.1), "linear: only the noise could tell"
 
 
-def test_what_refine_cannot_do_is_said(linear_model):
+def test_what_exact_inference_cannot_do_is_said(linear_model):
     bernoulli = model("ndp, bernoulli").condition(T, np.abs(Y) / 2, static=STATIC, key=jr.key(0))
     with pytest.raises(ValueError, match="needs a normal likelihood"):
-        bernoulli.refine()
-    refined = linear_model.condition(T, Y, static=STATIC, key=jr.key(0)).refine(8)
-    with pytest.raises(ValueError, match=r"refine\(9\)"):
-        refined.mean(AT, 9)
+        bernoulli.with_inference("exact")
+    posterior = linear_model.condition(T, Y, static=STATIC, key=jr.key(0), draws=8)
+    with pytest.raises(ValueError, match=r"with_inference\('exact', draws=9\)"):
+        posterior.mean(AT, 9)
     with pytest.raises(ValueError, match="method='samples'"):
-        refined.log_prob(T, Y, method="importance")
-    with pytest.raises(ValueError, match="`steps` is -1"):
-        refined.refine(steps=-1)
+        posterior.log_prob(T, Y, method="importance")
+    with pytest.raises(ValueError, match="`steps` is 0; expected a whole number from 1"):
+        posterior.with_inference("exact", steps=0)
 
 
 @pytest.mark.parametrize("name", ["nd2p-l", "np"])
-def test_models_without_a_prior_of_their_own_are_refined_too(name):
+def test_models_without_a_prior_of_their_own_have_exact_inference_too(name):
     guess = model(name).condition(T, Y, static=STATIC, key=jr.key(0), draws=16)
-    refined = guess.refine(steps=8)
-    assert np.square(refined.mean(T) - Y).mean() <= np.square(guess.mean(T) - Y).mean() + 1e-3
+    exact = guess.with_inference("exact", steps=8)
+    assert guess.inference == "amortised", "by default, without a prior of its own"
+    assert np.square(exact.mean(T) - Y).mean() <= np.square(guess.mean(T) - Y).mean() + 1e-3
 
 
 def test_a_prior_whitens_what_it_coloured_and_knows_its_divergence():

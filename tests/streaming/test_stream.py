@@ -109,7 +109,7 @@ def test_without_keeping_observations_memory_is_that_of_the_summaries(first_mode
         stream.observe(["b", "a"], [0.3, 0.2], np.zeros((2, 2)))
     same_belief(stream.posterior(["a", "b"]), before)
     assert len(before) == 2 and before[1].sample(TIMES).shape == (8, 3, 2)
-    for ask in (lambda: before.observations, before.refine):
+    for ask in (lambda: before.observations, lambda: before.with_inference("exact")):
         with pytest.raises(ValueError, match="which were not kept"):
             ask()
 

@@ -14,8 +14,9 @@ from cases import CASES, model
 from odeprocess.inference.least_squares import LeastSquaresProblem
 from odeprocess.posterior.held_out import errors_on
 from odeprocess.process.likelihood import GaussianLikelihood
-from odeprocess.training.fit import fit
 from odeprocess.training.gauss_newton import _current, _curves, _system, can_converge, gauss_newton_fit
+from odeprocess.training.recipes import make_recipe
+from odeprocess.training.train import train
 
 STEPS = 60
 SHAPE = (40, 30)  # series and points of all these fits: they share their compilations
@@ -30,15 +31,21 @@ def curves(noise: float, key: int) -> odp.Series:
     return odp.make_series(np.broadcast_to(np.asarray(t), SHAPE), np.asarray(y))
 
 
+def recipe(series: odp.Series) -> tuple[odp.Spec, odp.FitOptions, odp.TaskSampler]:
+    """Of a short training, of a process as large as the paper's."""
+    made = make_recipe(series, odp.variant("ndp-linear"), options={"epochs": STEPS, "bucketed": False})
+    return made.specs[0], made.options, made.sampler
+
+
 @pytest.fixture(scope="module")
 def trained() -> dict[float, tuple[odp.Model, odp.Model]]:
     """By noise: a model after a short training, and what it settles to."""
     found = {}
     for noise in (0.0, 0.1):
         series = curves(noise, 0)
-        plan = odp.recipe(series, steps=STEPS, spec="ndp-linear")
-        before = fit(series=series, progress=False, **plan).model
-        found[noise] = before, gauss_newton_fit(before, series, plan["sampler"])
+        spec, options, sampler = recipe(series)
+        before = train(spec, series, sampler=sampler, options=options, progress=False).model
+        found[noise] = before, gauss_newton_fit(before, series, sampler)
     return found
 
 
@@ -60,7 +67,7 @@ def test_without_noise_errors_fall_many_times(trained):
 def test_the_encoder_follows(trained):
     fresh = curves(0.0, 1)
     t, y = np.asarray(fresh.t), np.asarray(fresh.y)
-    off = [np.abs(each.condition(t[:, ::3], y[:, ::3], key=jr.key(0)).mean(t) - y).mean() for each in trained[0.0]]
+    off = [np.abs(each.condition(t[:, ::3], y[:, ::3], key=jr.key(0), inference="amortised").mean(t) - y).mean() for each in trained[0.0]]
     assert off[1] < 2 * off[0] and off[1] < 0.1 * np.abs(y).max(), off
 
 
@@ -79,7 +86,7 @@ def test_with_noise_its_size_is_found_and_predictions_stay_as_good(trained):
 def test_what_is_settled_stays_as_it_is_and_can_be_saved(trained, tmp_path):
     _, after = trained[0.0]
     series = curves(0.0, 0)
-    again = gauss_newton_fit(after, series, odp.recipe(series, spec="ndp-linear")["sampler"])
+    again = gauss_newton_fit(after, series, recipe(series)[2])
     assert again is after or again.info["settled"] < 1.0
     after.save(tmp_path / "model")
     loaded = odp.load(tmp_path / "model")
@@ -100,7 +107,7 @@ def test_irregular_series_with_gaps_and_covariates_settle():
     after = gauss_newton_fit(before, series, odp.TaskSampler())
     assert after.info["settled"] > 0.1
     t, y, own = times[0], values[0], levels[0, :1]
-    means = [each.condition(t, y, static=own, key=jr.key(0)).refine().mean(t) for each in (before, after)]
+    means = [each.condition(t, y, static=own, key=jr.key(0), inference="exact").mean(t) for each in (before, after)]
     off = [np.nanmean((mean - y) ** 2) for mean in means]
     assert off[1] < off[0]
 

@@ -29,7 +29,7 @@ class Fit:
         train_seconds: the time of all epochs, that apart.
         recipe: how the model was trained, where `fit` chose it.
         scores: of the candidates, where there were several: held-out log predictive density, in nats a value of standardised
-            data.
+            data; −∞ for one whose training broke down.
     """
 
     models: tuple[Model | None, ...]
@@ -49,7 +49,9 @@ class Fit:
         """What was chosen and why, in sentences."""
         notes = [] if self.recipe is None else list(self.recipe.notes)
         if self.scores:
-            listed = ", ".join(f"{name} {score:.2f}" for name, score in self.scores.items())
+            listed = ", ".join(
+                f"{name} {score:.2f}" if np.isfinite(score) else f"{name} broke down" for name, score in self.scores.items()
+            )
             notes.append(f"{self.model.spec.variant} was kept, by held-out log predictive density (nats a value): {listed}.")
         return notes
 
