@@ -185,7 +185,7 @@ def test_saved_and_loaded_it_goes_on_bit_by_bit(first_model, two_channel_model, 
 def test_observations_compile_once_for_each_bucket():
     spec = odp.variant("np", r_dim=5, z_dim=5, l_dim=5, h_dim=5)
     stream = odp.Stream(untrained(spec, odp.data.lines.sample(4, key=KEY)), key=KEY)
-    before = batched.summaries._cache_size()
+    before = batched.summarise._cache_size()
     for n in range(33, 65):
         stream.observe([f"{n}-{i % 5}" for i in range(n)], np.linspace(0, 1, n), np.zeros(n))
-    assert batched.summaries._cache_size() - before == 1
+    assert batched.summarise._cache_size() - before == 1

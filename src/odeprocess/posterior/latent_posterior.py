@@ -40,7 +40,7 @@ def modes(process: Process, record: Record, belief: Normal, keys: Any, steps: in
     Records of up to `least` points share one compilation.
     """
     series = record.everything(least)
-    z, misfits = batched.modes(process, belief, keys, series, steps, _extent_to_refine(process, series))
+    z, misfits = batched.find_best_modes(process, belief, keys, series, steps, _extent_to_refine(process, series))
     return Ensemble(z[:, None], jnp.ones_like(z[:, :1])), misfits
 
 

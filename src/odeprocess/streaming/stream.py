@@ -180,7 +180,7 @@ class Stream:
             part = np.minimum(np.arange(start, start + bucket(n)), start + n - 1)  # padded with its last one,
             values = np.where((np.arange(len(part)) < n)[:, None, None], y[part, None], np.nan)  # which is masked
             series = self._record(rows[part], origins).scaled(t[part, None], values, least=1)
-            each = batched.summaries(self.model.process, series)
+            each = batched.summarise(self.model.process, series)
             found.append([np.asarray(x)[:n] for x in fields(each)])
         each = Summary(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
         checks.require(
