@@ -15,7 +15,7 @@ from odeprocess.inference.least_squares import LeastSquaresProblem
 from odeprocess.posterior.held_out import errors_on
 from odeprocess.process.likelihood import GaussianLikelihood
 from odeprocess.training.fit import fit
-from odeprocess.training.gauss_newton import _current, _curves, _system, can_converge, gauss_newton_fit
+from odeprocess.training.gauss_newton import _trained_parts, can_converge, gauss_newton_fit, project_latents_out, update_latents
 
 STEPS = 60
 SHAPE = (40, 30)  # series and points of all these fits: they share their compilations
@@ -53,7 +53,7 @@ def test_without_noise_errors_fall_many_times(trained):
     before, after = trained[0.0]
     fresh = curves(0.0, 1)
     errors = [np.exp(errors_on(each, fresh, key=jr.key(0)).mean()) for each in (before, after)]
-    assert after.info["settled"] > 1.0, "nats a series"
+    assert after.info["gauss_newton_gain"] > 1.0, "nats a series"
     assert errors[1] < 0.1 * errors[0], errors
 
 
@@ -80,7 +80,7 @@ def test_what_is_settled_stays_as_it_is_and_can_be_saved(trained, tmp_path):
     _, after = trained[0.0]
     series = curves(0.0, 0)
     again = gauss_newton_fit(after, series, odp.recipe(series, spec="ndp-linear")["sampler"])
-    assert again is after or again.info["settled"] < 1.0
+    assert again is after or again.info["gauss_newton_gain"] < 1.0
     after.save(tmp_path / "model")
     loaded = odp.load(tmp_path / "model")
     np.testing.assert_array_equal(*(each.condition([1.0], [0.1], key=jr.key(0)).mean([2.0]) for each in (after, loaded)))
@@ -98,7 +98,7 @@ def test_irregular_series_with_gaps_and_covariates_settle():
         y[0] = 0.5  # no channel is empty
     series = odp.make_series(times, values, static=levels[:, :1])
     after = gauss_newton_fit(before, series, odp.TaskSampler())
-    assert after.info["settled"] > 0.1
+    assert after.info["gauss_newton_gain"] > 0.1
     t, y, own = times[0], values[0], levels[0, :1]
     means = [each.condition(t, y, static=own, key=jr.key(0)).refine().mean(t) for each in (before, after)]
     off = [np.nanmean((mean - y) ** 2) for mean in means]
@@ -110,17 +110,17 @@ def test_the_system_is_that_of_the_best_latents_of_each_weight(trained):
     before, _ = trained[0.1]
     series = jax.tree.map(jnp.asarray, before.scaling.apply(curves(0.1, 0)))
     extent = before.process.flow.extent(-2.0, 2.0)
-    now = _current(before.process, jnp.zeros((SHAPE[0], before.process.z_dim)), series, extent)
-    rows = np.asarray(_system(now.process, now.modes, series, extent), np.float64)
+    now = update_latents(before.process, jnp.zeros((SHAPE[0], before.process.z_dim)), series, extent)
+    rows = np.asarray(project_latents_out(now.process, now.modes, series, extent), np.float64)
     gradient = np.einsum("nrw,nr->w", rows[..., :-1], rows[..., -1])
     with jax.enable_x64(True):
         exact = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), now.process)
         data = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)) if x.dtype != bool else jnp.asarray(x), series)
-        weights, unravel = ravel_pytree(_curves(exact))
+        weights, unravel = ravel_pytree(_trained_parts(exact))
 
         def least_cost(weights):
             def one(series):
-                moved = eqx.tree_at(_curves, exact, unravel(weights))
+                moved = eqx.tree_at(_trained_parts, exact, unravel(weights))
                 zero = jnp.zeros(exact.z_dim)
                 problem = LeastSquaresProblem.of(moved, exact.prior, series, zero, extent)
                 value, slopes = problem.residuals(zero, series.y, zero), jax.jacfwd(problem.residuals)(zero, series.y, zero)
