@@ -175,6 +175,6 @@ def test_learn_gives_a_calibrated_winner_that_forecasts():
     assert set(model.calibrations) == {"refined", "amortised"}
     fresh = odp.data.lines.sample(8, key=jr.key(1))
     t, y = np.asarray(fresh.t, np.float64), np.asarray(fresh.y, np.float64)
-    posterior = model.condition(t[:, :50], y[:, :50], key=jr.key(2)).refine()
+    posterior = model.condition(t[:, :50], y[:, :50], key=jr.key(2))
     off = np.abs(posterior.mean(t[:, 50:]) - y[:, 50:])
     assert np.median(off) < 0.05 * y.std(), "after so short a training"
