@@ -173,8 +173,8 @@ class Checkpoints:
         differ = list(_differences(card["machine"], machine()))
         if differ:
             warnings.warn(
-                f"{self.folder} was written on another machine or with other versions: {'; '.join(differ)}. Training goes on from "
-                "it, but may not end with the same weights to the last bit.",
+                f"{self.folder} was written on another machine or with other versions: {'; '.join(differ)}. Training goes on "
+                "from it, but may not end with the same weights to the last bit.",
                 stacklevel=4,
             )
 
