@@ -52,9 +52,8 @@ def whole(name: str, value: Any, least: int, most: int) -> None:
 
 def is_whole(value: Any) -> bool:
     """Whether `value` is a whole number of Python or NumPy."""
-    return isinstance(value, (int, np.integer)) and not isinstance(
-        value, (bool, np.timedelta64)
-    )  # a span of time is a subclass of NumPy's integers
+    # NumPy's spans of time are a subclass of its integers.
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def is_number(value: Any) -> bool:

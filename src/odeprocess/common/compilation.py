@@ -16,9 +16,7 @@ from typing import Any
 
 import jax
 
-MOST_MAPS = (
-    16_000  # memory maps of a process after a compilation: a quarter of what Linux allows, since other code needs some too
-)
+MOST_MAPS = 16_000  # memory maps of a process after a compilation: a quarter of what Linux allows; other code needs some too
 MOST_MAPS_BEFORE_TRAINING = 8_000  # before a training with new programs, which needs about as many again (measured)
 CHECK_EVERY = 4  # compilations between two counts of the maps, since a count takes some milliseconds
 COMPILED = "/jax/core/compile/backend_compile_duration"  # the name of the event that JAX records after each compilation
