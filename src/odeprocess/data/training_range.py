@@ -63,11 +63,11 @@ class TrainingRange:
         outside = t[self.beyond_times(t)]
         if not outside.size:
             return None
+        counted = " (counted from where a series begins)" if self.relative else ""
         return (
             f"Times from {outside.min():.10g} to {outside.max():.10g} lie outside those of the training series, "
-            f"{self.t[0]:.10g} to {self.t[1]:.10g}{' (counted from where a series begins)' if self.relative else ''}. "
-            "Predictions there are extrapolations, and their intervals are less reliable the further away they are. Train on series that "
-            "cover these times."
+            f"{self.t[0]:.10g} to {self.t[1]:.10g}{counted}. Predictions there are extrapolations, and their intervals are less "
+            "reliable the further away they are. Train on series that cover these times."
         )
 
     def values_note(self, y: np.ndarray) -> str | None:
