@@ -21,7 +21,7 @@ class Fit:
     Attributes:
         models: one for each seed; `None` for a seed whose training broke down.
         history: losses and scores by epoch and seed.
-        best: the seed with the best validation score; without validation, with the lowest mean loss of the last tenth of the epochs.
+        best: the seed with the best validation score; without validation, with the lowest loss over the last tenth of epochs.
         skipped: the number of steps that were skipped because they were not finite, by seed.
         compile_seconds: the time until the end of the first epoch, less the median time of the others.
         train_seconds: the time of all epochs, less `compile_seconds`.
