@@ -1,6 +1,5 @@
 """The ids of the series of a stream. Each has a row, which is its own until the series is forgotten."""
 
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,8 +73,3 @@ def read_ids(ids: Id | Sequence[Id]) -> tuple[list[Id], bool]:
     long = [name for name in names if len(str(name)) > LONGEST_ID]
     checks.require(not long, f"A series is named {str(long[:1])[:40]}…; expected {LONGEST_ID} characters at most.")
     return names, single
-
-
-def hash_id(name: Id) -> int:
-    """A number for an id, the same in every run."""
-    return zlib.crc32(str(name).encode())

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from odeprocess.common import checks
-from odeprocess.common.compilation import compiled
 from odeprocess.data.series import bucket, read_arrays, read_static
 from odeprocess.data.training_range import warn
 from odeprocess.inference import batched
@@ -23,11 +21,12 @@ from odeprocess.posterior.latent_posterior import Inference, choose_inference
 from odeprocess.posterior.model import Model, check_key
 from odeprocess.posterior.observations import Record, new_record
 from odeprocess.posterior.posterior import DRAWS, Posterior
+from odeprocess.posterior.series_keys import series_key, series_keys
 from odeprocess.process import Summary
 
 from . import stream_file
 from .observation_log import ObservationLog
-from .series_ids import Id, SeriesIds, hash_id, read_ids
+from .series_ids import Id, SeriesIds, read_ids
 from .summaries import RunningSummaries, as_arrays
 
 MOST_ENCODED_AT_ONCE = 16_384  # observations in one compiled batch, so that memory stays bounded; chosen by hand
@@ -44,39 +43,42 @@ class Stream:
 
     Arguments:
         model: a trained model.
-        key: of the draws.
+        key: of the draws; `jax.random.key(0)` by default.
         draws: how many draws describe each posterior.
+        inference: as in `Model.condition`. Exact inference starts anew from all observations of a series for each posterior;
+            amortised inference takes the same time however many there are.
         keep: whether observations are kept beside their summaries. Exact inference, calibrated intervals and origins that move
-            need them; without them a series takes the same memory however long it gets.
-        inference: as in `Model.condition`, for all posteriors.
+            need them; without them a series takes the same memory however long it gets, and inference is amortised.
 
     Examples:
         >>> import jax, odeprocess as odp
-        >>> model = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1)).model
+        >>> model = odp.fit(odp.data.sines.sample(20, key=jax.random.key(0)), "ndp", options=odp.FitOptions(epochs=1)).model
         >>> stream = odp.Stream(model, key=jax.random.key(1))
         >>> stream.observe(["a", "b", "a"], t=[0.0, 0.3, 1.0], y=[0.1, 0.7, 0.8])
         >>> stream.posterior("a").mean([0.5]).shape, stream.posterior(["a", "b"]).mean([0.5]).shape
         ((1, 1), (2, 1, 1))
     """
 
-    def __init__(self, model: Model, *, key: Any, draws: int = DRAWS, keep: bool = True, inference: Inference = "auto"):
+    def __init__(self, model: Model, *, key: Any = None, draws: int = DRAWS, inference: Inference = "auto", keep: bool = True):
         checks.instance("model", model, Model, "a trained model: fit(…).model, or load(folder)")
         checks.whole("draws", draws, 1, checks.MOST_DRAWS)
+        key = jr.key(0) if key is None else key
         check_key(key)
         checks.require(
             keep or "amortised" not in model.calibrations,
             "This model's intervals are calibrated by the distance to the nearest observation, so observations must be kept: "
             "leave `keep` at True.",
         )
-        chosen = choose_inference(model.process, inference)
+        choose_inference(model.process, inference)
         checks.require(
-            keep or chosen == "amortised",
+            keep or inference != "exact",
             "Exact inference fits draws to the observations, so these must be kept: leave `keep` at True, or pass "
             "inference='amortised'.",
         )
         channels, static_dim = model.spec.channels, model.spec.static_dim
         assert channels is not None and static_dim is not None
-        self.model, self.draws, self.inference = model, int(draws), inference
+        self.model, self.draws = model, int(draws)
+        self.inference: Inference = inference if keep else "amortised"
         self._key, self._channels = key, channels
         self._ids = SeriesIds(static_dim)
         self._summaries = RunningSummaries(model.spec.sums, channels)
@@ -107,7 +109,7 @@ class Stream:
 
     def key(self, name: Id) -> Any:
         """The key with which `model.condition` gives the draws of this series."""
-        return jr.fold_in(self._key, hash_id(name))
+        return series_key(name, self._key)
 
     def open(self, ids: Id | Sequence[Id], *, static: Any = None, origin: Any = None) -> None:
         """Adds series without observations: for models with covariates, or to fix where the time of a series begins.
@@ -196,8 +198,18 @@ class Stream:
         )
         return each
 
-    def posterior(self, ids: Id | Sequence[Id]) -> Posterior:
-        """The current posterior of one series, or of a batch; each size of batch compiles once."""
+    def posterior(self, ids: Id | Sequence[Id], *, inference: Inference | None = None) -> Posterior:
+        """The posterior of one series or of a batch given all observations so far; each size of batch compiles once.
+
+        Arguments:
+            ids: one id, or several.
+            inference: that of the stream by default.
+        """
+        inference = self.inference if inference is None else inference
+        checks.require(
+            self._log is not None or choose_inference(self.model.process, inference) == "amortised",
+            "Exact inference takes the observations themselves, and this stream was made with keep=False.",
+        )
         names, single = read_ids(ids)
         checks.require(len(names) > 0, "`ids` names no series; expected one at least.")
         rows = self._ids.find(names)
@@ -206,9 +218,9 @@ class Stream:
         if self._log is not None:
             record = record.holding(self._log.read(rows.tolist()))
         belief = latent_posterior.amortised(self.model.process, record, summary)
-        keys = _fold_keys(self._key, np.array([hash_id(name) for name in names], np.uint32))
-        found = Posterior(self.model.process, record, summary, belief, keys, self.draws, calibrations=self.model.calibrations)
-        return found.follow(self.inference)
+        keys, calibrations = series_keys(names, self._key), self.model.calibrations
+        found = Posterior(self.model.process, record, summary, belief, keys, self.draws, calibrations=calibrations)
+        return found.follow(inference)
 
     def forget(self, ids: Id | Sequence[Id]) -> None:
         """Removes series with their observations."""
@@ -257,9 +269,3 @@ class Stream:
         known = {"channels": self._channels, "missing": bool(self.model.spec.missing), "kept": self._log is not None}
         explicit = bool(self._ids.explicit[rows].all())
         return Record(self.model.scaling, single, origins[rows], explicit, self._ids.static[rows], size=size, **known)
-
-
-@compiled
-def _fold_keys(key: Any, hashes: Any) -> Any:
-    """The keys that `Model.condition` makes of each series' own key."""
-    return jax.vmap(lambda each: jr.fold_in(jr.fold_in(key, each), 0))(hashes)
