@@ -186,7 +186,7 @@ class Stream:
         """The summary of each single observation, in a few compiled batches."""
         found = []
         for start in range(0, len(rows), MOST_ENCODED_AT_ONCE):
-            n = min(AT_ONCE, len(rows) - start)
+            n = min(MOST_ENCODED_AT_ONCE, len(rows) - start)
             part = np.minimum(np.arange(start, start + bucket(n)), start + n - 1)  # padded with the last observation,
             values = np.where((np.arange(len(part)) < n)[:, None, None], y[part, None], np.nan)  # masked
             series = self._record(rows[part], origins).scaled(t[part, None], values, least=1)
