@@ -14,10 +14,11 @@ from cases import CASES, model
 from odeprocess.inference.least_squares import LeastSquaresProblem
 from odeprocess.posterior.held_out import errors_on
 from odeprocess.process.likelihood import GaussianLikelihood
-from odeprocess.training.fit import fit
 from odeprocess.training.gauss_newton import _trained_parts, can_converge, gauss_newton_fit, project_latents_out, update_latents
+from odeprocess.training.train import train
 
-STEPS = 60
+SAMPLER = odp.TaskSampler(context=(0, 12), extra=(18, 18), split="mixed", shared="nothing")
+OPTIONS = odp.FitOptions(epochs=60, em_epochs=180, batch_size=40, learning_rate=3e-3, schedule="cosine", clip=100.0)
 SHAPE = (40, 30)  # series and points of all these fits: they share their compilations
 
 
@@ -32,17 +33,16 @@ def curves(noise: float, key: int) -> odp.Series:
 
 @pytest.fixture(scope="module")
 def trained() -> dict[float, tuple[odp.Model, odp.Model]]:
-    """By noise: a model after a short training, and what it settles to."""
+    """By noise: a model after a short training, and after Gauss–Newton."""
     found = {}
     for noise in (0.0, 0.1):
         series = curves(noise, 0)
-        plan = odp.recipe(series, steps=STEPS, spec="ndp-linear")
-        before = fit(series=series, progress=False, **plan).model
-        found[noise] = before, gauss_newton_fit(before, series, plan["sampler"])
+        before = train("ndp-linear", series, sampler=SAMPLER, options=OPTIONS, progress=False).model
+        found[noise] = before, gauss_newton_fit(before, series, SAMPLER)
     return found
 
 
-def test_only_linear_processes_with_a_prior_settle():
+def test_only_linear_processes_with_a_learned_prior_can_converge():
     sharp = {name: spec.replace(noise_start=-6.0) for name, spec in CASES.items()}
     models = {name: odp.Model(spec.build(key=jr.key(0)), spec, model(name).scaling) for name, spec in sharp.items()}
     assert {name for name, each in models.items() if can_converge(each)} == {"ndp-linear"}
@@ -76,17 +76,17 @@ def test_with_noise_its_size_is_found_and_predictions_stay_as_good(trained):
     assert errors[1] < errors[0] + 0.05
 
 
-def test_what_is_settled_stays_as_it_is_and_can_be_saved(trained, tmp_path):
+def test_a_model_that_has_converged_stays_as_it_is_and_can_be_saved(trained, tmp_path):
     _, after = trained[0.0]
     series = curves(0.0, 0)
-    again = gauss_newton_fit(after, series, odp.recipe(series, spec="ndp-linear")["sampler"])
+    again = gauss_newton_fit(after, series, SAMPLER)
     assert again is after or again.info["gauss_newton_gain"] < 1.0
     after.save(tmp_path / "model")
     loaded = odp.load(tmp_path / "model")
     np.testing.assert_array_equal(*(each.condition([1.0], [0.1], key=jr.key(0)).mean([2.0]) for each in (after, loaded)))
 
 
-def test_irregular_series_with_gaps_and_covariates_settle():
+def test_irregular_series_with_gaps_and_covariates_become_likelier():
     spec = CASES["ndp-linear"].replace(missing=True)
     before = odp.Model(spec.build(key=jr.key(0)), spec, odp.Scaling.identity(2, 1))
     rng = np.random.default_rng(0)
