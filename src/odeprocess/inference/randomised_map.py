@@ -29,7 +29,7 @@ from .noise_scale import NoiseScale
 MAX_UNSOLVED_SHARE = 0.05  # share of draws above their cost limit beyond which there is another round of searches
 MIN_SOLVED_SHARE = 0.2  # share of draws below their cost limit from which on they replace the others
 TEMPERED_SHARE, TEMPERING_POWER = 0.05, 0.25  # share of draws whose component is drawn by the evidence to this power (eq. 10)
-CHORD_STEPS = 3  # with the Jacobian at the mode, for a first guess at a draw
+CHORD_STEPS = 3  # with the Jacobian at the mode, for a first estimate of a draw
 GOLDEN_RATIO = 0.5 * (5**0.5 - 1)  # φ of eq. 14: multiples of it, modulo 1, fill the unit interval evenly, however many there are
 
 
@@ -189,7 +189,7 @@ def _replace_unsolved(found: Solution, limit: Float[Array, " draws"]) -> Float[A
 
 
 def _step_from_mode(problem: LeastSquaresProblem, draw: Draw) -> Float[Array, " z"]:
-    """A first guess at a draw: chord steps from the mode of its component, with the Jacobian there."""
+    """A first estimate of a draw: chord steps from the mode of its component, with the Jacobian there."""
     perturbed, mode = draw.perturb(problem), draw.mode
 
     def move(z, _):
@@ -199,7 +199,7 @@ def _step_from_mode(problem: LeastSquaresProblem, draw: Draw) -> Float[Array, " 
 
 
 def _choose_start(problem: LeastSquaresProblem, start: Float[Array, " z"], draw: Draw) -> Float[Array, " z"]:
-    """Where the search for a draw begins: at `start`, its draw of the prior or the guess from its mode, whichever costs least."""
+    """Where the search for a draw begins: at `start`, its draw of the prior or the estimate from its mode, whichever costs least."""
     perturbed = draw.perturb(problem)
     prior_draw = perturbed.prior.colour(draw.centre, perturbed.series.static)
     candidates = jnp.stack([start, prior_draw, _step_from_mode(problem, draw)])

@@ -51,7 +51,7 @@ class FirstPhaseState(eqx.Module):
 
 
 class Report(eqx.Module):
-    """The outcome of one epoch, by seed: the mean loss of a step, and validation scores (NaN when not evaluated)."""
+    """The result of one epoch, by seed: the mean loss of a step, and validation scores (NaN when not evaluated)."""
 
     loss: Float[Array, "*seeds"]
     validation: Scores
