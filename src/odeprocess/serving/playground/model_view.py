@@ -95,7 +95,7 @@ class ModelView:
     @classmethod
     def of(cls, name: str, model: Model) -> "ModelView":
         """From a model that is at hand."""
-        notes, layout, channels = _notes(model), Layout.kept_with(model), model.spec.channels or 1
+        notes, layout, channels = _notes(model), Layout.of_model(model), model.spec.channels or 1
         checks.require(
             channels <= MOST_CHANNELS,
             f"{name} is a model of {channels} channels; the playground shows {MOST_CHANNELS} at most.",
@@ -195,7 +195,7 @@ def _ends(field: str, pairs: Any, count: int) -> tuple[tuple[float, float], ...]
     return tuple((float(low), float(high)) for low, high in pairs)
 
 
-def load_views(folders: list[Path]) -> dict[str, ModelView]:
+def pad(folders: list[Path]) -> dict[str, ModelView]:
     """Exhibits by the names they are chosen by; models of the same variables are shown beside each other."""
     views, titles = [ModelView.load(folder) for folder in folders], []
     for view, folder in zip(views, folders, strict=True):
