@@ -27,8 +27,7 @@ class CellPlaces:
 
     def at(self, column: str, row: Any) -> str:
         """Returns the name of a cell, such as: data.csv, column `y`, series 'b', row 14."""
-        known = self._codes is not None
-        series = f", series {quote(self._names[int(self._codes[int(row)])].as_py())}" if known else ""
+        series = "" if self._codes is None else f", series {quote(self._names[int(self._codes[int(row)])].as_py())}"
         return f"{self.table.source}, {name_column(column)}{series}, {self.table.row(row)}"
 
     def require(self, good: Any, column: str, row: Any, message: str) -> None:

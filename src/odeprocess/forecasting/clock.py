@@ -9,6 +9,7 @@ import numpy as np
 
 from odeprocess.common import checks
 
+from . import arrow as pa
 from .check_table import CellPlaces
 from .column_types import is_date, is_text
 from .exact_times import EXACT, WHOLE, ExactTimes, parse_exactly
@@ -120,8 +121,6 @@ class Clock:
 
     def to_arrow(self, when: ExactTimes) -> Any:
         """Returns times as an Arrow array, in the form of the table."""
-        import pyarrow as pa
-
         if self.kind == "date":
             fine = bool((when.counts % when.per != 0).any())
             counts = when.counts if fine else when.counts // when.per
@@ -133,8 +132,6 @@ class Clock:
 
 
 def _read_exact_numbers(table: Table, column: str, places: CellPlaces) -> ExactTimes:
-    import pyarrow as pa
-
     cells, rounded = table.column(column), read_numbers(table, column, places)
     places.refuse(np.isnan(rounded), column, MISSING_TIME)
     if pa.types.is_integer(cells.type):

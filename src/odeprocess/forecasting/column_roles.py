@@ -9,6 +9,7 @@ import numpy as np
 
 from odeprocess.common import checks
 
+from . import arrow as pa
 from .check_table import describe_columns, require_columns
 from .column_types import is_number, is_text
 from .message_text import join_names, quote, shorten
@@ -104,8 +105,6 @@ def _guess_column(table: Table, known: Sequence[str], taken: set[Any], role: str
 
 def _guess_values(table: Table, series: str, taken: set[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the numbers that change within series, and the columns that do not but differ between series."""
-    import pyarrow as pa
-
     codes = read_series_names(table, series)[1]
     order = np.argsort(codes, kind="stable")
     same = np.diff(codes[order]) == 0

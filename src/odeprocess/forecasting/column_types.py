@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from . import arrow as pa
 from .message_text import shorten
 
 
@@ -15,21 +16,12 @@ class BadCell(ValueError):
         self.row = row
 
 
-def compute() -> Any:
-    """Returns `pyarrow.compute`, untyped: it creates its functions when it is imported, so type checkers do not see them."""
-    import pyarrow.compute
-
-    return pyarrow.compute
-
-
 def simplify(column: Any) -> Any:
     """Returns an Arrow column as one array of a simple type: text as `large_string`, floats as `double` without NaN.
 
     Raises:
         BadCell: where text is not UTF-8.
     """
-    import pyarrow as pa
-
     column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     chunks = column.chunks or [pa.nulls(0, column.type)]
     while _is_packed(chunks[0].type):
@@ -53,52 +45,38 @@ def simplify(column: Any) -> Any:
 
 def _is_packed(kind: Any) -> bool:
     """Returns whether a type is a dictionary, run lengths, or an extension that only renames a plain type."""
-    import pyarrow as pa
-
     renames = getattr(kind, "extension_name", "") in ("arrow.json", "arrow.bool8")
     return renames or pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
 
 
 def _unpack(chunk: Any) -> Any:
-    import pyarrow as pa
-
     if pa.types.is_dictionary(chunk.type):
         return chunk.dictionary_decode()
-    return compute().run_end_decode(chunk) if pa.types.is_run_end_encoded(chunk.type) else chunk.storage
+    return pa.compute.run_end_decode(chunk) if pa.types.is_run_end_encoded(chunk.type) else chunk.storage
 
 
 def is_text(kind: Any) -> bool:
     """Returns whether an Arrow type is text."""
-    import pyarrow as pa
-
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _is_bytes(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    tests = (types.is_fixed_size_binary, types.is_binary, types.is_large_binary, types.is_binary_view)
+    tests = (pa.types.is_fixed_size_binary, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
     return any(test(kind) for test in tests)
 
 
 def is_number(kind: Any) -> bool:
     """Returns whether an Arrow type is a number."""
-    import pyarrow as pa
-
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def is_date(kind: Any) -> bool:
     """Returns whether an Arrow type is a date, with a time of day or without."""
-    import pyarrow as pa
-
     return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
 
 
 def _decode_text(column: Any) -> Any:
     """Returns text, and bytes that are UTF-8, as `large_string`; other bytes stay as they are."""
-    import pyarrow as pa
-
     text = is_text(column.type)
     column = column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
     try:
@@ -119,8 +97,6 @@ def _decode_text(column: Any) -> Any:
 
 def describe_type(kind: Any) -> str:
     """Returns what a column of this Arrow type holds, in plain words."""
-    import pyarrow as pa
-
     descriptions = {
         "times of day": pa.types.is_time,
         "durations": pa.types.is_duration,

@@ -7,6 +7,7 @@ import numpy as np
 
 from odeprocess.common import checks
 
+from . import arrow as pa
 from .check_table import CellPlaces
 from .column_types import describe_type, is_date, is_number, is_text
 from .exact_times import WHOLE
@@ -38,7 +39,8 @@ class Covariate:
         """Returns the covariate of a training table: categories where it is text, or where `category` says so."""
         if not category and is_number(table.column(column).type):
             return cls(column)
-        where, found = f"{table.source}, {name_column(column)}", tuple(sorted({*_read_categories(table, column)} - {None}))
+        where = f"{table.source}, {name_column(column)}"
+        found = tuple(sorted({x for x in _read_categories(table, column) if x is not None}))
         many = f"{where} has {len(found):,} categories; expected {MAX_CATEGORIES} at most. Is it a name?"
         checks.require(len(found) <= MAX_CATEGORIES, many)
         long = next((text for text in found if len(text) > MAX_NAME_LENGTH), "")
@@ -79,8 +81,6 @@ class Covariate:
 
 def _read_categories(table: Table, column: str) -> list[str | None]:
     """Returns the category of each row, stripped; a whole number is the same with a decimal point and without."""
-    import pyarrow as pa
-
     cells, text = table.column(column), table.text(column)
     kind, where = cells.type, f"{table.source}, {name_column(column)}"
     # Whole numbers of which float64 loses digits are names.

@@ -15,6 +15,7 @@ import numpy as np
 
 from odeprocess.common import checks
 
+from . import arrow as pa
 from .message_text import name_column, name_file, quote, shorten
 from .parse_text import MISSING
 from .table_limits import CSV_BYTES, CSV_RATIO, MAX_COLUMNS, MAX_NAME_LENGTH, MAX_ROW_BYTES
@@ -38,9 +39,6 @@ def read_csv(path: Path, separator: str) -> Any:
     Raises:
         ValueError: where it is damaged, or no CSV; the message names file and row.
     """
-    import pyarrow as pa
-    import pyarrow.csv
-
     file = _CsvFile.load(path, separator)
     _check_text(file)
     _, names = next(file.rows(strict=True), (0, []))
@@ -52,12 +50,12 @@ def read_csv(path: Path, separator: str) -> Any:
     if has_quotes:
         _check_rows(file, len(names))
     # A row must fit into two of Arrow's blocks; its characters have up to four bytes in UTF-8.
-    read_options = pyarrow.csv.ReadOptions(block_size=8 * MAX_ROW_BYTES)
-    parse_options = pyarrow.csv.ParseOptions(delimiter=file.separator, newlines_in_values=has_quotes)
+    read_options = pa.csv.ReadOptions(block_size=8 * MAX_ROW_BYTES)
+    parse_options = pa.csv.ParseOptions(delimiter=file.separator, newlines_in_values=has_quotes)
     types = dict.fromkeys(names, pa.string())
-    convert_options = pyarrow.csv.ConvertOptions(column_types=types, null_values=MISSING, strings_can_be_null=True)
+    convert_options = pa.csv.ConvertOptions(column_types=types, null_values=MISSING, strings_can_be_null=True)
     try:
-        table = pyarrow.csv.read_csv(pa.BufferReader(file.content), read_options, parse_options, convert_options)
+        table = pa.csv.read_csv(pa.BufferReader(file.content), read_options, parse_options, convert_options)
     except pa.ArrowInvalid as error:
         _check_rows(file, len(names))
         raise ValueError(f"{file.name} could not be read as CSV: {shorten(' '.join(str(error).split()), 200)}.") from None
@@ -136,8 +134,6 @@ class _CsvFile:
 
 def _check_text(file: _CsvFile) -> None:
     """Raises unless a file is text in UTF-8 with lines of a sensible length."""
-    import pyarrow as pa
-
     where, content = file.name, file.content
     checks.require(len(content) > 0, f"{where} is empty; expected a header with the names of the columns, then rows.")
     twice = file.name.lower().endswith(".gz")

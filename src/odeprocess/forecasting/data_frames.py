@@ -10,6 +10,7 @@ import numpy as np
 
 from odeprocess.common import checks
 
+from . import arrow as pa
 from .column_types import BadCell
 from .csv_files import check_column_names
 from .exact_times import WHOLE
@@ -29,8 +30,6 @@ def check_frame(table: Any) -> None:
 
 def read_frame_column(frame: Any, name: str) -> Any:
     """Returns a column of a narwhals data frame as an Arrow array."""
-    import pyarrow as pa
-
     column = frame.get_column(name)
     kind = getattr(column.to_native(), "dtype", "")
     kinds = {str(kind).lower(), str(getattr(getattr(kind, "categories", ""), "dtype", "")).lower()}
@@ -48,8 +47,6 @@ def convert_objects(values: Sequence[Any]) -> Any:
     Raises:
         BadCell: at an object that cannot be written as text.
     """
-    import pyarrow as pa
-
     values = list(values)
     if {str} >= set(map(type, values)) - {type(None)}:
         return _convert_text(values)
@@ -98,8 +95,6 @@ def _kind_of(x: Any) -> str:
 
 
 def _convert_text(values: list[Any]) -> Any:
-    import pyarrow as pa
-
     try:
         return pa.array(values, pa.large_string())
     except UnicodeEncodeError:
@@ -109,8 +104,6 @@ def _convert_text(values: list[Any]) -> Any:
 
 def _convert_whole(values: list[Any]) -> Any:
     """Returns whole numbers as integers where 64 bits hold them, otherwise as decimals."""
-    import pyarrow as pa
-
     for kind in (pa.int64(), pa.uint64()):
         try:
             return pa.array(values, kind)
@@ -125,8 +118,6 @@ def _convert_whole(values: list[Any]) -> Any:
 
 def _convert_dates(values: list[Any], kinds: set[str]) -> Any:
     """Returns dates with all their digits; a day among times of day means its midnight."""
-    import pyarrow as pa
-
     if kinds == {"date"}:
         return pa.array(values, pa.date32())
     unit = "ns" if any(getattr(x, "nanosecond", 0) for x in values) else "us"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .column_types import compute
+from . import arrow as pa
 from .table_limits import MAX_DIGITS
 
 WHOLE = 2**53  # float64 holds every whole number up to here
@@ -101,9 +101,7 @@ def parse_exactly(texts: Any, rounded: np.ndarray) -> ExactTimes | None:
         texts: numbers, as text.
         rounded: the same as finite float64, which are kept where they say the same.
     """
-    import pyarrow as pa
-
-    pc = compute()
+    pc = pa.compute
     long = np.asarray(pc.greater(pc.utf8_length(texts), SAFE_DIGITS))
     changed = np.asarray(pc.not_equal(pa.array(rounded).cast(texts.type), texts))
     suspects = np.flatnonzero(long & (changed | (np.abs(rounded) >= WHOLE)))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from . import arrow as pa
 from .check_table import CellPlaces
 from .column_types import describe_type, is_number, is_text
 from .message_text import quote
@@ -17,8 +18,6 @@ def read_numbers(table: Table, column: str, places: CellPlaces) -> np.ndarray:
     Raises:
         ValueError: at text that is no number, and at infinities.
     """
-    import pyarrow as pa
-
     cells = table.column(column)
     kind = cells.type
     if is_text(kind):

@@ -6,6 +6,7 @@ from typing import Any
 
 from odeprocess.common import checks
 
+from . import arrow as pa
 from .csv_files import check_column_names
 from .message_text import name_file
 from .table_limits import PARQUET_BYTES, PARQUET_RATIO, PARQUET_ROW_RATIO, PARQUET_ROWS
@@ -17,9 +18,6 @@ def read_parquet(path: Path) -> Any:
     Raises:
         ValueError: where it is damaged, no Parquet file, or says that it is too large for its size.
     """
-    import pyarrow as pa
-    import pyarrow.parquet
-
     where, faults = name_file(path), (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
     # Not a file of Python's: Arrow's threads read ahead, and would be cut short where a program ends after an error.
     with pa.OSFile(os.fsencode(path)) as file:
@@ -29,7 +27,7 @@ def read_parquet(path: Path) -> Any:
         size = file.size()
         file.seek(0)
         try:
-            source = pyarrow.parquet.ParquetFile(file, page_checksum_verification=True)
+            source = pa.parquet.ParquetFile(file, page_checksum_verification=True)
             metadata, names = source.metadata, list(source.schema_arrow.names)
             groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
             rows, unpacked = metadata.num_rows, sum(max(group.total_byte_size, 0) for group in groups)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .column_types import compute
+from . import arrow as pa
 from .exact_times import ExactTimes
 
 # A day (also of a week, 2026-W46-7), and perhaps a time of day with decimals of a second and a zone.
@@ -45,8 +45,6 @@ def parse_date(text: str) -> tuple[int, int, bool] | None:
 
 def parse_dates(texts: Any) -> Any:
     """Returns stripped text as time stamps, all with a time zone (they become UTC) or all without; `None` where that fails."""
-    import pyarrow as pa
-
     first = parse_date(texts.drop_null()[0].as_py()) if texts.null_count < len(texts) else None
     if first is None:
         return None
@@ -76,8 +74,6 @@ def explain_bad_date(text: str) -> str:
 
 def is_known_zone(name: str) -> bool:
     """Returns whether a time zone is known on this machine."""
-    import pyarrow as pa
-
     try:
         pa.scalar(0, pa.timestamp("us", tz=name)).as_py()
     except (ValueError, KeyError, OSError):  # `zoneinfo` raises one of these
@@ -87,12 +83,10 @@ def is_known_zone(name: str) -> bool:
 
 def to_exact_times(dates: Any) -> tuple[ExactTimes, np.ndarray]:
     """Returns Arrow's dates as microseconds since 1970, and which of them lie within the supported years."""
-    import pyarrow as pa
-
     kind = dates.type
     if pa.types.is_date32(kind):
         dates, kind = dates.cast(pa.int32()).cast(pa.int64()), pa.timestamp("s")
-        dates = compute().multiply(dates, 86_400)  # 32 bits of days are far fewer seconds than 64 bits hold
+        dates = pa.compute.multiply(dates, 86_400)  # 32 bits of days are far fewer seconds than 64 bits hold
     ticks = TICKS_PER_SECOND[kind.unit]
     counts = dates.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     supported = (counts // ticks >= FIRST_SECOND) & (counts // ticks <= LAST_SECOND)

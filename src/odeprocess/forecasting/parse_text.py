@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .column_types import compute
+from . import arrow as pa
 from .parse_dates import parse_dates
 
 # Cells that stand for true, false and a missing value: the words that Arrow and pandas accept by default.
@@ -12,9 +12,7 @@ MISSING = tuple(",#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,N/
 
 def infer_column(texts: Any) -> Any:
     """Returns stripped text as truth values, numbers or dates, where all cells are such; otherwise the text."""
-    import pyarrow as pa
-
-    pc = compute()
+    pc = pa.compute
     if texts.null_count == len(texts):
         return pa.nulls(len(texts))
     if texts.drop_null()[0].as_py() in TRUE + FALSE:
@@ -29,17 +27,13 @@ def infer_column(texts: Any) -> Any:
 
 def strip_text(texts: Any) -> Any:
     """Returns text without blanks around it, null where nothing is left."""
-    import pyarrow as pa
-
-    pc = compute()
+    pc = pa.compute
     texts = pc.utf8_trim_whitespace(texts)
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
 
 
 def parse_numbers(texts: Any) -> Any:
     """Returns stripped text as float64, or `None` where a cell is no number in plain digits."""
-    import pyarrow as pa
-
     try:
         return texts.cast(pa.float64())
     except pa.ArrowInvalid:

@@ -10,6 +10,7 @@ from typing import Any
 
 from odeprocess.common import checks
 
+from . import arrow as pa
 from .column_types import BadCell, is_text, simplify
 from .csv_files import find_line, read_csv
 from .data_frames import check_frame, read_frame_column
@@ -84,8 +85,6 @@ class Table:
         return self._cache[what, name]
 
     def _simplify(self, name: str) -> Any:
-        import pyarrow as pa
-
         try:
             return simplify(self.load(name))
         except BadCell as error:

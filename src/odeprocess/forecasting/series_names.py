@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from . import arrow as pa
 from .check_table import CellPlaces
 from .column_types import describe_type, is_date, is_number, is_text
 from .message_text import quote
@@ -14,8 +15,6 @@ from .table_limits import MAX_NAME_LENGTH
 
 def read_series_names(table: Table, column: str) -> tuple[Any, np.ndarray]:
     """Returns the names of the series, a sorted Arrow array, and the place of each row's name in it."""
-    import pyarrow as pa
-
     places, text = CellPlaces(table), table.text(column)
     cells = text if table.csv is not None else table.column(column)
     kind = cells.type
@@ -58,8 +57,6 @@ def _check_names(names: list[str], indices: np.ndarray, column: str, places: Cel
 
 def _convert_numbers(names: list[str], texts: Any) -> Any:
     """Returns the names in a CSV file as numbers where they are written back alike; 007 and 7 are two names, so text."""
-    import pyarrow as pa
-
     for kind, arrow in ((int, pa.int64()), (float, pa.float64())):
         try:
             numbers = [kind(name) for name in names]

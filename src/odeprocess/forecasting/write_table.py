@@ -5,6 +5,7 @@ from typing import Any
 
 from odeprocess.common.storage import replacing
 
+from . import arrow as pa
 from .csv_files import choose_separator, is_compressed
 from .read_table import check_suffix, is_parquet
 
@@ -19,17 +20,15 @@ def to_data_frame(arrow: Any, backend: Any) -> Any:
 def write(path: Path, frame: Any) -> None:
     """Writes a data frame to a CSV or Parquet file, by its suffix; the file is there whole or not at all."""
     import narwhals as nw
-    import pyarrow.csv
-    import pyarrow.parquet
 
     check_suffix(path)
     arrow = nw.from_native(frame, eager_only=True).to_arrow()
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         if is_parquet(path):
-            pyarrow.parquet.write_table(arrow, temporary, write_page_checksum=True)
+            pa.parquet.write_table(arrow, temporary, write_page_checksum=True)
             return
-        options = pyarrow.csv.WriteOptions(delimiter=choose_separator(path, ","), quoting_style="needed")
+        options = pa.csv.WriteOptions(delimiter=choose_separator(path, ","), quoting_style="needed")
         compressed = is_compressed(path)
-        with pyarrow.CompressedOutputStream(str(temporary), "gzip") if compressed else open(temporary, "wb") as file:
-            pyarrow.csv.write_csv(arrow, file, options)
+        with pa.CompressedOutputStream(str(temporary), "gzip") if compressed else open(temporary, "wb") as file:
+            pa.csv.write_csv(arrow, file, options)
