@@ -105,8 +105,8 @@ class Clock:
         whole = (relative == np.round(relative)).all()
         decimals = 0 if whole else max(0, min(MAX_DECIMALS, MAX_DIGITS - 1 - origins.digits))
         parts = ExactTimes.from_whole([int(x) * 10**decimals for x in origins.counts.tolist()], origins.per * 10**decimals)
-        exact = np.array([round(Fraction(x) * 10**decimals) for x in relative.tolist()], object)
-        times = parts.plus(exact if decimals else np.round(relative), origins.per).reduce()
+        scaled = [round(Fraction(x) * 10**decimals) for x in relative.tolist()] if decimals else ()
+        times = parts.plus(np.array(scaled, object) if decimals else np.round(relative), origins.per).reduce()
         checks.require(times.digits <= MAX_DIGITS, "`times` are so large that they cannot be added to where series begin.")
         return times
 

@@ -195,7 +195,7 @@ def _ends(field: str, pairs: Any, count: int) -> tuple[tuple[float, float], ...]
     return tuple((float(low), float(high)) for low, high in pairs)
 
 
-def pad(folders: list[Path]) -> dict[str, ModelView]:
+def load_views(folders: list[Path]) -> dict[str, ModelView]:
     """Exhibits by the names they are chosen by; models of the same variables are shown beside each other."""
     views, titles = [ModelView.load(folder) for folder in folders], []
     for view, folder in zip(views, folders, strict=True):
