@@ -7,14 +7,14 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from odeprocess.forecasting.choices import choose as choose_training
+from odeprocess.forecasting.train_model import folds_of
 from typer.testing import CliRunner
 
 import odeprocess as odp
 from odeprocess.cli.app import app
-from odeprocess.forecasting.choices import choose as choose_training
 from odeprocess.forecasting.column_roles import Columns, resolve
 from odeprocess.forecasting.read_table import read
-from odeprocess.forecasting.train_model import folds_of
 from odeprocess.forecasting.transforms import NAMES, Transform, choose_transform
 from odeprocess.training.plan import padded_size
 from table_cases import SIZES, TIMES, fitted, table, untrained
