@@ -20,7 +20,7 @@ from odeprocess.common.display_names import distinct, file_name, one_line, reada
 from odeprocess.posterior.plots import plot_table
 from odeprocess.serving.playground import ModelView, Prediction, draw, load_views
 from odeprocess.serving.playground.model_view import GAUSSIAN, NOTES
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground.page_state import Session
 from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder, table_folder
 
 NAMES = st.sampled_from(ATTACKS) | st.text(max_size=30) | st.lists(st.sampled_from(ATTACKS), min_size=2, max_size=3).map("".join)

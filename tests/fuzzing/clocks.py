@@ -80,7 +80,7 @@ def _inside(seed: int, count: int, root: Path) -> Counter:
     from odeprocess.serving.http.schemas import NewSeries
     from odeprocess.serving.http.served_model import ServedModel
     from odeprocess.serving.http.service import Service
-    from odeprocess.serving.http.store import Store
+    from odeprocess.serving.http.sqlite_store import Store
     from odeprocess.training.checkpoints import Checkpoints
 
     told = [time.time() for _ in range(5)]

@@ -24,7 +24,7 @@ from cases import model as case_model, untrained
 from odeprocess.cli.common import numbers as parsed
 from odeprocess.posterior.functions import SolverWarning
 from odeprocess.serving.playground import ModelView
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground.page_state import Session
 
 from .outcomes import outcome
 

@@ -10,14 +10,14 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from foreign import elsewhere, tried
+from cross_site_cases import elsewhere, tried
 from fuzzing import hostile
 from fuzzing.hostile import SECRET, Attack
 from fuzzing.outcomes import REFUSED, RIGHT, outcome
 from fuzzing.servers import API, Server, started
 from odeprocess.serving.http.errors import Refused
-from odeprocess.serving.http.origins import Origins
-from odeprocess.serving.http.tokens import LIFETIME, Pages, Token
+from odeprocess.serving.http.allowed_origins import Origins
+from odeprocess.serving.http.authentication import LIFETIME, Pages, Token
 from server_cases import shape
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from odeprocess.serving.http.store import FORMAT, TABLES, Entry, Store
+from odeprocess.serving.http.sqlite_store import FORMAT, TABLES, Entry, Store
 from server_cases import API, lines_folder, points, serving, shape
 
 folder = pytest.fixture(scope="module")(lines_folder)

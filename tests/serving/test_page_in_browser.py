@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from foreign import elsewhere, tried
+from cross_site_cases import elsewhere, tried
 from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder
 from server_cases import shape
 

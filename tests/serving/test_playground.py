@@ -13,13 +13,13 @@ import odeprocess as odp
 from odeprocess.inference import batched
 from odeprocess.serving.playground import ModelView, Question, load_views, mount
 from odeprocess.serving.playground.csv_upload import read_csv
-from odeprocess.serving.playground.descriptions import band_widths
+from odeprocess.serving.playground.status_text import band_widths
 from odeprocess.serving.playground.model_menu import ModelMenu
 from odeprocess.serving.playground.model_view import GAUSSIAN
 from odeprocess.serving.playground.observations import CAPACITY, Observations
 from odeprocess.serving.playground.page import Page
 from odeprocess.serving.playground.predictions import DRAWS, SEED, grid, predict, warm_up
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground.page_state import Session
 from playground_cases import prey_folder, sines_folder, table_folder
 
 NUMBERS = st.floats(-1e6, 1e6)

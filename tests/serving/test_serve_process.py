@@ -12,7 +12,7 @@ from odeprocess.serving.http.errors import Refused
 from odeprocess.serving.http.run import bound
 from odeprocess.serving.http.schemas import NewSeries
 from odeprocess.serving.http.service import Service
-from odeprocess.serving.http.store import Entry, Store
+from odeprocess.serving.http.sqlite_store import Entry, Store
 from server_cases import API, lines_folder, serving
 
 folder = pytest.fixture(scope="module")(lines_folder)

@@ -30,7 +30,7 @@ def serve(
         prepare(device)
         from odeprocess.serving.http import Limits, ServedModel, create_app
         from odeprocess.serving.http.run import bound, check_host, run
-        from odeprocess.serving.http.tokens import link
+        from odeprocess.serving.http.authentication import link
 
         if token is not None and not token.strip():
             raise ValueError("The token is empty; leave it out to do without one.")

@@ -7,9 +7,9 @@ from typing import Any
 
 from . import errors
 from .metrics import Metrics
-from .origins import Origins
+from .allowed_origins import Origins
 from .request_bodies import Bodies, Held
-from .tokens import Token
+from .authentication import Token
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # No page of another site may show what is here in a frame, hold on to its window, or learn its address; and a page of ours

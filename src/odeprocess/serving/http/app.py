@@ -14,15 +14,15 @@ from . import errors
 from .access_control import Guard
 from .limits import Limits
 from .metrics import Metrics
-from .origins import Origins
+from .allowed_origins import Origins
 from .request_bodies import Bodies
 from .routes import PREFIX, make_routes
 from .schemas import Covariate, ModelCard
 from .served_model import ServedModel
 from .service import Service
-from .store import Store
+from .sqlite_store import Store
 from .subscriptions import Subscriptions
-from .tokens import Token
+from .authentication import Token
 from .worker import Worker
 
 

@@ -12,7 +12,7 @@ from .accept_connections import Acceptor, room_for_connections
 from .connection_limits import HEAD_SIZE, Connection, Connections
 from .limits import Limits
 from .log_filter import quieten
-from .origins import loopback
+from .allowed_origins import loopback
 
 BACKLOG = 2048
 MESSAGE = 4 << 20  # bytes of a WebSocket's message
@@ -116,7 +116,7 @@ class Server(uvicorn.Server):
 def _sockets() -> Any:
     """What speaks WebSockets, where the package for them is installed; without it there is no playground."""
     try:
-        from .websocket_errors import Socket
+        from .websocket_protocol import Socket
     except ImportError:
         return "none"
     return Socket

@@ -25,7 +25,7 @@ from .errors import Refused, conflict, unknown
 from .limits import Limits
 from .schemas import NewObservations, NewSeries, Prediction, Question, SeriesCard, SeriesList, SeriesWhole, Suggested, Wish
 from .served_model import ServedModel
-from .store import Entry, Retry, Store
+from .sqlite_store import Entry, Retry, Store
 
 PADDED = (16, 64, 256, 1024)  # times in a question: few numbers, so that few compilations serve all
 

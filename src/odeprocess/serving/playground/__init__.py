@@ -4,8 +4,8 @@
 """
 
 from . import demo_models as demo_models
-from .embed import alone as alone, mount as mount
+from .fastapi_app import alone as alone, mount as mount
 from .model_menu import ModelMenu as ModelMenu
 from .model_view import ModelView as ModelView, load_views as load_views
 from .predictions import Prediction as Prediction, Question as Question, gaussian as gaussian, predict as predict
-from .saved_figure import draw as draw
+from .figure_download import draw as draw

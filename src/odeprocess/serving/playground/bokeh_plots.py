@@ -46,7 +46,7 @@ class Column:
                 entitle(fig, title, slot, painter)
             self.figures.append(fig)
         self.phase = _phase(view, self, slot, plots) if view.channels == 2 else None
-        self.curves.js_on_change("data", CustomJS(args={"gestures": plots.gestures}, code=asset("answered.js")))
+        self.curves.js_on_change("data", CustomJS(args={"gestures": plots.gestures}, code=asset("next_drag_step.js")))
 
     def show(self, found: Prediction | None, draws: int, channels: int) -> None:
         """Draws an answer, or nothing."""

@@ -8,11 +8,11 @@ import panel as pn
 from bokeh.models import ColumnDataSource, CustomJS
 
 from .bokeh_plots import Plots
-from .descriptions import band_widths
+from .status_text import band_widths
 from .model_menu import ModelMenu
 from .model_view import GAUSSIAN
 from .predictions import Prediction
-from .session import Session
+from .page_state import Session
 from .theme import Painter, asset, number
 from .widgets import Controls, Texts
 
@@ -46,7 +46,7 @@ class Page:
             self._news = pn.state.add_periodic_callback(self._arrivals, NEWS)
         if self.doc is not None:
             args = {"gestures": self.gestures, "drawn": self.painter.theme}
-            self.doc.js_on_event("document_ready", CustomJS(args=args, code=asset("ready.js")))
+            self.doc.js_on_event("document_ready", CustomJS(args=args, code=asset("page_setup.js")))
         return page
 
     def build(self) -> None:
@@ -58,7 +58,7 @@ class Page:
         ]
         phases = [_pane(c.phase) for c in self.plots.columns if c.phase is not None]
         across = "minmax(0, 3fr) minmax(0, 2fr)" if phases and len(columns) == 1 else f"repeat({len(columns)}, minmax(0, 1fr))"
-        self.stage.stylesheets = [asset("stage.css").replace("ACROSS", across)]
+        self.stage.stylesheets = [asset("plots.css").replace("ACROSS", across)]
         self.stage[:] = [*columns, *phases]
         self.refresh()
 

@@ -13,7 +13,7 @@ from .bokeh_plots import SLOTS
 from .model_view import GAUSSIAN
 from .observation_table import ObservationTable
 from .predictions import DRAWS
-from .session import Session
+from .page_state import Session
 from .theme import asset
 
 BANDS = {"the curve": "function", "a new measurement": "observations"}

@@ -15,7 +15,7 @@ from odeprocess.common.display_names import file_name
 
 from .model_view import ModelView
 from .predictions import DRAWS, GRID, SEED, Question
-from .saved_figure import DOTS
+from .figure_download import DOTS
 
 HEAD = '''"""What {who} after {count}, as shown in the playground."""
 

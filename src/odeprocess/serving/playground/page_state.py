@@ -11,8 +11,8 @@ from .csv_upload import read_csv
 from .model_view import GAUSSIAN, ModelView
 from .observations import Observations
 from .predictions import Prediction, Question, gaussian, grid, predict, suggested
-from .saved_figure import draw, png
-from .saved_script import program
+from .figure_download import draw, png
+from .script_download import program
 
 
 @dataclasses.dataclass

@@ -5,7 +5,7 @@ from html import escape
 import numpy as np
 
 from .predictions import Prediction
-from .session import Session
+from .page_state import Session
 from .theme import number
 
 

@@ -49,10 +49,10 @@ def mount(
         from starlette.middleware import Middleware
 
         from odeprocess.serving.http.access_control import Guard
-        from odeprocess.serving.http.origins import Origins
-        from odeprocess.serving.http.tokens import Pages
+        from odeprocess.serving.http.allowed_origins import Origins
+        from odeprocess.serving.http.authentication import Pages
 
-        from .page_sessions import LeftPages, PageSessions
+        from .page_limits import LeftPages, PageSessions
     except ImportError:
         raise ImportError(MISSING) from None
     from .page import Page
@@ -98,7 +98,7 @@ def alone(gallery: ModelMenu) -> Any:
 
     from odeprocess.serving.http import errors
     from odeprocess.serving.http.access_control import Guard
-    from odeprocess.serving.http.origins import Origins
+    from odeprocess.serving.http.allowed_origins import Origins
 
     app = FastAPI(title="odeprocess playground", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     errors.install(app)
