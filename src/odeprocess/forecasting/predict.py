@@ -47,7 +47,7 @@ class Predictor:
 
     def posterior(self, long: TableRows, index: np.ndarray, picked: list[np.ndarray]) -> Posterior:
         """The posterior of some series, given the rows `picked` of each."""
-        t, y = long.load_views(picked)
+        t, y = long.gather(picked)
         posterior = self.model.condition(t, y, key=jr.key(self.seed), static=long.static[index], draws=self.draws)
         posterior = dataclasses.replace(posterior, keys=_keys(self.seed, [long.name(i) for i in index]))
         return posterior.refine() if self.refine else posterior
