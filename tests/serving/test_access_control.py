@@ -10,15 +10,15 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from cross_site_cases import elsewhere, tried
+from cross_site_cases import attack_from_page, other_site
 from fuzzing import hostile
 from fuzzing.hostile import SECRET, Attack
 from fuzzing.outcomes import REFUSED, RIGHT, outcome
 from fuzzing.servers import API, Server, started
-from odeprocess.serving.http.errors import Refused
-from odeprocess.serving.http.allowed_origins import Origins
-from odeprocess.serving.http.authentication import LIFETIME, Pages, Token
-from server_cases import shape
+from odeprocess.serving.http.allowed_origins import AllowedOrigins
+from odeprocess.serving.http.authentication import COOKIE_LIFETIME, PlaygroundPaths, TokenAuthentication
+from odeprocess.serving.http.errors import ApiError
+from server_cases import error_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.slow
@@ -83,11 +83,11 @@ def test_only_the_servers_own_pages_and_names_are_answered(open_to_all):
             assert opened(open_to_all, token, Origin=origin) == "403"
             for method, path in (("GET", "/play"), ("POST", f"{API}/series"), ("DELETE", f"{API}/series/x"), ("GET", "/health")):
                 refused = ask.request(method, path, headers={"Origin": origin})
-                assert refused.status_code == 403 and shape(refused)["code"] == "origin"
+                assert refused.status_code == 403 and error_of(refused)["code"] == "origin"
         for host in ("evil.example", f"evil.example:{open_to_all.port}", "127.0.0.1.evil.example", ""):  # DNS that points here
             for path in ("/play", f"{API}/models", "/health", "/static/js/bokeh.min.js"):
                 refused = ask.get(path, headers={"Host": host, "Origin": f"http://{host}"})
-                assert refused.status_code == 400 and shape(refused)["code"] == "host"
+                assert refused.status_code == 400 and error_of(refused)["code"] == "host"
         frame = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
         assert ask.get("/play", headers=frame).status_code == 403
         assert ask.get("/health", headers={**frame, "Sec-Fetch-Dest": "document"}).status_code == 200  # a link leads here
@@ -113,14 +113,14 @@ def test_a_page_brings_a_token_of_this_server_for_a_session_that_is_open(open_to
 def test_a_link_with_the_token_becomes_a_cookie_that_scripts_cannot_read(guarded):
     with client(guarded) as ask:
         assert ask.get("/play", headers={"Accept": "text/html"}).status_code == 401
-        assert shape(ask.get("/play"))["code"] == "unauthorised"
+        assert error_of(ask.get("/play"))["code"] == "unauthorised"
         assert ask.get("/play?token=wrong").status_code == 401
         exchanged = ask.get(guarded.link)
         assert exchanged.status_code == 303 and exchanged.headers["location"] == "/play"
         assert exchanged.headers["cache-control"] == "no-store" and exchanged.headers["referrer-policy"] == "no-referrer"
         name, value = exchanged.headers["set-cookie"].split(";")[0].split("=", 1)
         attributes = {each.strip().lower() for each in exchanged.headers["set-cookie"].split(";")[1:]}
-        assert {"httponly", "samesite=strict", "path=/", f"max-age={LIFETIME}"} <= attributes
+        assert {"httponly", "samesite=strict", "path=/", f"max-age={COOKIE_LIFETIME}"} <= attributes
         page = ask.get("/play")
         assert value not in page.text and SECRET not in page.text and SECRET not in value
         assert value.split(".")[0] not in page.text
@@ -137,20 +137,20 @@ def test_a_link_with_the_token_becomes_a_cookie_that_scripts_cannot_read(guarded
 
 
 def test_cookies_expire_and_are_good_for_one_start():
-    pages = Pages("/play")
+    pages = PlaygroundPaths("/play")
 
-    def asked(token: Token, query: bytes = b"", cookie: str = ""):
+    def asked(token: TokenAuthentication, query: bytes = b"", cookie: str = ""):
         headers = [(b"host", b"localhost:8000"), (b"cookie", cookie.encode())]
-        return token.admit({"type": "http", "method": "GET", "path": "/play", "query_string": query, "headers": headers}, pages)
+        return token.refusal({"type": "http", "method": "GET", "path": "/play", "query_string": query, "headers": headers}, pages)
 
-    token = Token("secret", secure=True)
+    token = TokenAuthentication("secret", secure=True)
     given = asked(token, b"token=secret").headers["set-cookie"]
     assert "Secure" in given
     cookie = given.split(";")[0]
     assert asked(token, cookie=cookie) is None
-    assert asked(Token("secret"), cookie=cookie).status_code == 401
+    assert asked(TokenAuthentication("secret"), cookie=cookie).status_code == 401
     now = time.time()
-    token._signer.get_timestamp = lambda: int(now) + LIFETIME + 1  # type: ignore[method-assign]
+    token._signer.get_timestamp = lambda: int(now) + COOKIE_LIFETIME + 1  # type: ignore[method-assign]
     assert asked(token, cookie=cookie).status_code == 401
 
 
@@ -170,22 +170,22 @@ def test_cookies_expire_and_are_good_for_one_start():
 def test_behind_a_proxy_the_public_origin_is_the_servers_own(public, host, origin, good):
     headers = [(b"host", host.encode()), (b"origin", origin.encode())]
     scope = {"type": "http", "scheme": "http", "method": "POST", "headers": headers}
-    origins = Origins(() if public is None else None, public)
+    origins = AllowedOrigins(() if public is None else None, public)
     if good:
         origins.check(scope)
     else:
-        with pytest.raises(Refused, match="another site"):
+        with pytest.raises(ApiError, match="another site"):
             origins.check(scope)
 
 
 @pytest.mark.parametrize("public", ["models.example.org", "ftp://x", "https://x/path", "https://a b", "https://"])
 def test_a_public_address_that_is_none_is_said(public):
     with pytest.raises(ValueError, match="expected one such as https"):
-        Origins(None, public)
+        AllowedOrigins(None, public)
 
 
 def test_a_page_of_another_site_gets_nothing(open_to_all, guarded, browser):
-    with elsewhere() as port, browser.new_context() as context:
+    with other_site() as port, browser.new_context() as context:
         visited = context.new_page()
         visited.goto(guarded.link)
         visited.locator("canvas").first.wait_for()
@@ -198,7 +198,7 @@ def test_a_page_of_another_site_gets_nothing(open_to_all, guarded, browser):
             tokens[open_to_all] = token_of(ask.get("/play"))
         for at in (f"http://127.0.0.1:{port}/", f"http://localhost:{port}/"):  # of one site with the cookie, and of another
             for server, token in tokens.items():
-                came, frame = tried(context, at, f"http://127.0.0.1:{server.port}", "/play", "/play/ws", token)
+                came, frame = attack_from_page(context, at, f"http://127.0.0.1:{server.port}", "/play", "/play/ws", token)
                 assert came.pop("frame") in ("there", "nothing") and frame.startswith("chrome-error:")
                 assert came.pop("sent") == came.pop("asked") == "nothing", "not even an answer that cannot be read"
                 assert set(came.values()) == {"nothing"}, came

@@ -16,9 +16,9 @@ import odeprocess as odp
 from cases import untrained
 from fuzzing.servers import started
 from odeprocess.serving.http import Limits, ServedModel, create_app
-from odeprocess.serving.http.connection_limits import LOOK
-from odeprocess.serving.http.run import Server, bound
-from server_cases import API, points
+from odeprocess.serving.http.connection_limits import CHECK_INTERVAL
+from odeprocess.serving.http.run import Server, bind
+from server_cases import API, observations
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 LONGEST = 60.0  # seconds that anything may take, on the busiest machine
@@ -33,8 +33,8 @@ def lines() -> ServedModel:
 @contextlib.contextmanager
 def serving(app, limits: Limits):
     """The port of an application that the command's own server runs."""
-    ready, listening = threading.Event(), bound("127.0.0.1", 0)
-    server = Server(app, listening, lambda url: ready.set(), limits=limits, grace=1)
+    ready, listening = threading.Event(), bind("127.0.0.1", 0)
+    server = Server(app, listening, lambda url: ready.set(), limits=limits, stop_timeout=1)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -74,7 +74,7 @@ def posted(size: int, path: str = f"{API}/series") -> bytes:
 
 
 def test_slow_clients_are_closed_and_others_get_what_is_right(lines):
-    limits = Limits(patience=1.0)
+    limits = Limits(request_timeout=1.0)
     with (
         serving(create_app([lines], limits=limits, warm=False), limits) as port,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST) as normal,
@@ -84,7 +84,7 @@ def test_slow_clients_are_closed_and_others_get_what_is_right(lines):
     ):
         assert normal.post(f"{API}/series", json={"id": "one"}).status_code == 201
         for i in range(10):
-            assert normal.post(f"{API}/series/one/observations", json=points((i / 10, 0.1))).json()["count"] == i + 1
+            assert normal.post(f"{API}/series/one/observations", json=observations((i / 10, 0.1))).json()["count"] == i + 1
         for one in bodies:
             one.sendall(b"x")  # a byte now and then is not enough
         assert {heard(one) for one in heads + bodies} == {(408, "late")}
@@ -93,7 +93,7 @@ def test_slow_clients_are_closed_and_others_get_what_is_right(lines):
 
 
 def test_bodies_are_counted_as_they_arrive(lines):
-    limits = Limits(bodies=1 << 20)
+    limits = Limits(max_total_body_bytes=1 << 20)
     with (
         serving(create_app([lines], limits=limits, warm=False), limits) as port,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST) as normal,
@@ -126,9 +126,9 @@ def test_a_body_that_breaks_off_is_not_taken_for_a_whole_one(lines):
 
 
 def test_the_longest_wait_makes_room(lines):
-    limits = Limits(connections=12, connections_by_client=8)
+    limits = Limits(max_connections=12, max_connections_per_client=8)
     with serving(create_app([lines], limits=limits, warm=False), limits) as port, connected(port, 30, HEAD) as slow:
-        time.sleep(2 * LOOK)  # who came a moment ago is not pushed out
+        time.sleep(2 * CHECK_INTERVAL)  # who came a moment ago is not pushed out
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST) as normal:
             assert normal.get("/health").status_code == 200
             assert normal.get("/health").status_code == 200
@@ -145,7 +145,7 @@ def test_the_longest_wait_makes_room(lines):
 
 
 def test_where_nobody_waits_in_vain_there_is_no_room_and_that_is_said(lines):
-    limits = Limits(connections=4)
+    limits = Limits(max_connections=4)
     with serving(create_app([lines], limits=limits, warm=False), limits) as port:
         url = f"http://127.0.0.1:{port}"
         httpx.post(f"{url}{API}/series", json={"id": "live"}, timeout=LONGEST)
@@ -193,7 +193,7 @@ def test_with_few_file_descriptors_health_is_answered_and_little_is_logged(tmp_p
     ):
         for _ in range(5):
             assert normal.get("/health").status_code == 200
-        assert normal.post(f"{API}/series", json={"id": "one", **points((0.0, 0.1))}).status_code == 201
+        assert normal.post(f"{API}/series", json={"id": "one", **observations((0.0, 0.1))}).status_code == 201
         assert server.files() < 64 and server.said() == ""
 
 
@@ -215,7 +215,7 @@ def test_too_few_file_descriptors_are_said(tmp_path):
     ],
 )
 def test_what_is_no_http_is_said_in_the_one_shape(lines, wrong, status, caplog):
-    limits = Limits(patience=0.5)
+    limits = Limits(request_timeout=0.5)
     with serving(create_app([lines], limits=limits, warm=False), limits) as port, connected(port, 1, wrong) as (one,):
         assert heard(one)[0] == (status or 408)
     assert not caplog.records

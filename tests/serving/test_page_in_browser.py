@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from cross_site_cases import elsewhere, tried
+from cross_site_cases import attack_from_page, other_site
 from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder
-from server_cases import shape
+from server_cases import error_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -153,7 +153,7 @@ def test_suggestion_file_model_and_downloads(address, browser, tmp_path):
         assert page.get_by_role("alert").count() == 0
         page.get_by_text("Loaded 3 observations.").wait_for()
 
-        for name, kind in (("Picture (PNG)", b"\x89PNG"), ("Python code", b'"""What the model says')):
+        for name, kind in (("Figure (PNG)", b"\x89PNG"), ("Python code", b'"""Predictions of the model')):
             with page.expect_download(timeout=60_000) as waited:
                 page.get_by_role("link", name=name).or_(page.get_by_role("button", name=name)).first.click()
             waited.value.save_as(tmp_path / "saved")
@@ -177,13 +177,13 @@ def test_only_its_own_pages_and_names_are_answered(address, browser):
         page = ask.get("/", headers={"Origin": address.rstrip("/")})
         token = re.search(r'"token":"([^"]+)"', page.text)[1]
         for path in ("/docs", "/redoc", "/openapi.json", "/components/antigravity/a/b/c", "/nowhere"):
-            assert shape(ask.get(path))["code"] == "not_found"
+            assert error_of(ask.get(path))["code"] == "not_found"
         for path in ("/", "/docs", "/static/js/bokeh.min.js"):
-            assert shape(ask.get(path, headers={"Host": f"evil.example:{port}"}))["code"] == "host"
-            assert shape(ask.get(path, headers={"Origin": "http://evil.example"}))["code"] == "origin"
-    with elsewhere() as other:
+            assert error_of(ask.get(path, headers={"Host": f"evil.example:{port}"}))["code"] == "host"
+            assert error_of(ask.get(path, headers={"Origin": "http://evil.example"}))["code"] == "origin"
+    with other_site() as other:
         for at in (f"http://localhost:{other}/", f"http://127.0.0.1:{other}/"):
-            came, frame = tried(browser, at, address.rstrip("/"), "/", "/ws", token)
+            came, frame = attack_from_page(browser, at, address.rstrip("/"), "/", "/ws", token)
             assert came.pop("frame") in ("there", "nothing") and frame.startswith("chrome-error:")
             assert set(came.values()) == {"nothing"}, came
 
@@ -223,7 +223,7 @@ def test_names_that_would_do_harm_are_only_shown(address, browser, tmp_path):
         page.get_by_role("status").filter(has_text="1 observation: the 90 % band of <img src=x").wait_for()
         page.get_by_role("checkbox", name="<img src=x").check()
         page.wait_for_function("() => [...Bokeh.index.all_views()].filter(v => v.model.type === 'Figure').length === 6")
-        for name, ending in (("Picture (PNG)", ".png"), ("Python code", ".py")):
+        for name, ending in (("Figure (PNG)", ".png"), ("Python code", ".py")):
             with page.expect_download(timeout=LONGEST) as waited:
                 page.get_by_role("link", name=name).or_(page.get_by_role("button", name=name)).first.click()
             assert re.fullmatch(rf"[\w.-]+\{ending}", waited.value.suggested_filename)

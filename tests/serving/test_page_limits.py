@@ -14,11 +14,11 @@ from fastapi import FastAPI
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from odeprocess.serving.http.run import bound
+from odeprocess.serving.http.run import bind
 from odeprocess.serving.playground import ModelMenu, load_views, mount
 from odeprocess.serving.playground.page import Page
 from playground_cases import prey_folder
-from server_cases import shape
+from server_cases import error_of
 
 pytestmark = [  # Panel uses Tornado, and itself, as they were
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -29,16 +29,16 @@ MOST = 3
 
 
 @pytest.fixture(scope="module")
-def gallery(tmp_path_factory) -> ModelMenu:
+def menu(tmp_path_factory) -> ModelMenu:
     return ModelMenu(load_views([prey_folder(tmp_path_factory.mktemp("models"))]))
 
 
 @contextlib.contextmanager
-def mounted(gallery, **how):
+def mounted(menu, **how):
     """The port of an application of somebody's own, which has the playground."""
-    app, listening = FastAPI(), bound("127.0.0.1", 0)
+    app, listening = FastAPI(), bind("127.0.0.1", 0)
     app.get("/own")(lambda: "theirs")
-    mount(app, gallery, **how)
+    mount(app, menu, **how)
     listening.listen()
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -70,19 +70,19 @@ def until(law) -> None:
         time.sleep(0.05)
 
 
-def test_there_is_room_for_so_many_and_the_next_is_told(gallery):
-    with mounted(gallery, visitors=MOST, away=0.5) as port, contextlib.ExitStack() as visits:
+def test_there_is_room_for_so_many_and_the_next_is_told(menu):
+    with mounted(menu, max_pages=MOST, away_seconds=0.5) as port, contextlib.ExitStack() as visits:
         for _ in range(MOST):
             visits.enter_context(socket(port, page(port))).recv(LONGEST)
         refused = page(port, Accept="text/html")
-        assert refused.status_code == 503 and f"{MOST} visitors are here" in refused.text and "<h1>" in refused.text
-        assert shape(page(port))["code"] == "visitors"
+        assert refused.status_code == 503 and f"{MOST} pages are open" in refused.text and "<h1>" in refused.text
+        assert error_of(page(port))["code"] == "visitors"
         visits.pop_all().close()
         until(lambda: page(port).status_code == 200)
 
 
-def test_visits_end_and_leave_nothing_behind(gallery):
-    with mounted(gallery, visitors=MOST, away=0.2) as port:
+def test_visits_end_and_leave_nothing_behind(menu):
+    with mounted(menu, max_pages=MOST, away_seconds=0.2) as port:
         others = {id(each) for each in pages()}  # of servers that have ended
         first = page(port)
         with socket(port, first) as visit:
@@ -98,18 +98,18 @@ def test_visits_end_and_leave_nothing_behind(gallery):
             pass
 
 
-def test_a_visit_on_which_nothing_is_done_ends(gallery):
-    with mounted(gallery, visitors=1, idle=0.5, away=0.2) as port:
+def test_a_visit_on_which_nothing_is_done_ends(menu):
+    with mounted(menu, max_pages=1, idle_seconds=0.5, away_seconds=0.2) as port:
         with socket(port, page(port)) as visit:
             visit.recv(LONGEST)
-            with pytest.raises(ConnectionClosed, match=r"1001.*nothing has been done"):
+            with pytest.raises(ConnectionClosed, match=r"1001.*has not been used"):
                 while True:
                     visit.recv(LONGEST)
         until(lambda: page(port).status_code == 200)
 
 
-def test_in_an_application_of_ones_own_the_page_is_guarded_and_the_rest_is_not(gallery):
-    with mounted(gallery, hosts=["models.example.org"]) as port:
+def test_in_an_application_of_ones_own_the_page_is_guarded_and_the_rest_is_not(menu):
+    with mounted(menu, hosts=["models.example.org"]) as port:
         for host, status in {"localhost": 200, "models.example.org": 200, "evil.example": 400}.items():
             assert page(port, Host=host).status_code == status
         assert page(port, Origin="http://evil.example").status_code == 403

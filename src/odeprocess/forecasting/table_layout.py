@@ -174,13 +174,8 @@ class Layout:
 
     def _forward(self, j: int, y: np.ndarray, places: CellPlaces) -> np.ndarray:
         transform = self.transforms[j]
-        if transform.name != "identity":
-            least = "above" if transform.name == "log" else "of at least"
-            places.refuse(
-                y <= 0 if transform.name == "log" else y < 0,
-                self.columns.values[j],
-                f"the model was fitted on values {least} 0. Fit it with transform='identity' if others can be.",
-            )
+        message = f"the model was fitted on {transform.allowed}. Fit it with transform='identity' if others can be."
+        places.refuse(transform.is_invalid(y), self.columns.values[j], message)
         return transform.forward(y)
 
 

@@ -26,6 +26,15 @@ class Transform:
     name: Name = "identity"
     unit: float = 1.0
 
+    @property
+    def allowed(self) -> str:
+        """The values that it can take, in words."""
+        return {"identity": "any values", "log": "values above 0", "log1p": "values of at least 0"}[self.name]
+
+    def is_invalid(self, y: np.ndarray) -> np.ndarray:
+        """Which values it cannot take; a missing one (NaN) is not among them."""
+        return y <= 0 if self.name == "log" else (y < 0) & (self.name == "log1p")
+
     def forward(self, y: Any) -> Any:
         """The model's values."""
         if self.name == "identity":

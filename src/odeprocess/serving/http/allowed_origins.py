@@ -1,8 +1,8 @@
-"""Whose page asks: the names that a server answers to, and what browsers tell of where a request comes from.
+"""The checks of the `Host` and `Origin` headers: which host names and which web pages may use this server.
 
-A page of any site can make a browser send requests to a loopback address. The browser adds where the page is from (`Origin`,
-`Sec-Fetch-Site`), so such requests are known. A page whose name was made to point here (DNS rebinding) has the same origin as
-what it asks; it is known by the name that it calls this host by.
+A page of any site can make a browser send requests to a loopback address. The browser states where the page is from (`Origin`,
+`Sec-Fetch-Site`), so these requests can be refused. With DNS rebinding, another site's name resolves to this machine and its
+pages have the same origin as their requests; the `Host` header reveals them.
 """
 
 import ipaddress
@@ -11,76 +11,82 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-from .errors import Refused
+from .errors import ApiError
 
-HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/\\@?#\s]+)(?::([0-9]{1,5}))?")
-PORTS = {"http": "80", "https": "443"}
-SECURE = {"http": "http", "ws": "http", "https": "https", "wss": "https"}
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/\\@?#\s]+)(?::([0-9]{1,5}))?")  # a name, IPv4 or [IPv6] address, and a port
+DEFAULT_PORTS = {"http": "80", "https": "443"}
+HTTP_SCHEMES = {
+    "http": "http",
+    "ws": "http",
+    "https": "https",
+    "wss": "https",
+}  # of pages, by that of requests
 
 
-class Origins:
-    """Names and origins that are this server's own.
+class AllowedOrigins:
+    """The host names and origins whose requests are accepted.
 
     Arguments:
-        hosts: names of this server beside loopback addresses; `None` for any name, where a secret is asked for as well.
-        public: the address that a proxy with TLS serves this under, such as https://models.example.org.
+        hosts: host names of this server beside loopback addresses; `None` accepts any, for servers that ask for a token.
+        public_url: the address at which a TLS proxy serves this server, such as https://models.example.org.
     """
 
-    def __init__(self, hosts: Iterable[str] | None = (), public: str | None = None):
+    def __init__(self, hosts: Iterable[str] | None = (), public_url: str | None = None):
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
-        self._public = None if public is None else _public(public)
+        self._public_origin = None if public_url is None else _origin_of(public_url)
 
     @property
     def secure(self) -> bool:
-        """Whether browsers come by TLS."""
-        return self._public is not None and self._public.startswith("https:")
+        """Whether browsers use TLS."""
+        return self._public_origin is not None and self._public_origin.startswith("https:")
 
     def check(self, scope: Any) -> None:
-        """Raises `Refused` if a request calls this server by another's name, or comes from another site's page."""
+        """Raises `ApiError` if a request names another host, or comes from a page of another site."""
         headers = [(name, value.decode("latin-1").strip().lower()) for name, value in scope["headers"]]
         host = ",".join(value for name, value in headers if name == b"host")
-        if not self._own_name(host):
-            message = "This server does not answer to that name; it answers to localhost, and to names that it was started with."
-            raise Refused(400, "host", message, "host")
-        own = {_normal(f"{SECURE.get(scope['scheme'], 'http')}://{host}"), self._public}
-        foreign = any(_normal(value) not in own for name, value in headers if name == b"origin")
-        if foreign or self._from_elsewhere(scope, dict(headers)):
-            message = "A page of another site asks for this; only this server's own pages may, and programs that are no browsers."
-            raise Refused(403, "origin", message, "origin")
+        if not self._allows_host(host):
+            message = "This server does not answer to that host name. Use localhost, or a name that the server was started with."
+            raise ApiError(400, "host", message, "host")
+        own = {_without_default_port(f"{HTTP_SCHEMES.get(scope['scheme'], 'http')}://{host}"), self._public_origin}
+        foreign = any(_without_default_port(value) not in own for name, value in headers if name == b"origin")
+        if foreign or self._is_cross_site(scope, dict(headers)):
+            message = (
+                "The request comes from a page of another site. Only this server's own pages and non-browser clients may use it."
+            )
+            raise ApiError(403, "origin", message, "origin")
 
-    def _own_name(self, host: str) -> bool:
-        found = HOST.fullmatch(host)
-        name = found[1] if found else ""
-        return self._hosts is None or loopback(name.strip("[]")) or name in self._hosts
+    def _allows_host(self, host: str) -> bool:
+        match = HOST.fullmatch(host)
+        name = match[1] if match else ""
+        return self._hosts is None or is_loopback(name.strip("[]")) or name in self._hosts
 
-    def _from_elsewhere(self, scope: Any, headers: dict[bytes, str]) -> bool:
-        """Whether a browser says so of a request without an origin, such as an image or a frame; a link to here is none."""
-        linked = headers.get(b"sec-fetch-mode") == "navigate" and headers.get(b"sec-fetch-dest") == "document"
-        linked = linked and scope.get("method") in ("GET", "HEAD")
-        return headers.get(b"sec-fetch-site", "none") not in ("none", "same-origin") and not linked
+    def _is_cross_site(self, scope: Any, headers: dict[bytes, str]) -> bool:
+        """Whether the browser marks a request without an origin, such as for an image or a frame, as one of another site.
+
+        Following a link to this server is allowed.
+        """
+        is_link = headers.get(b"sec-fetch-mode") == "navigate" and headers.get(b"sec-fetch-dest") == "document"
+        is_link = is_link and scope.get("method") in ("GET", "HEAD")
+        return headers.get(b"sec-fetch-site", "none") not in ("none", "same-origin") and not is_link
 
 
-def loopback(name: str) -> bool:
-    """Whether a name is this machine's, for itself alone; nobody can make an address mean another machine."""
+def is_loopback(name: str) -> bool:
+    """Whether a name is localhost or a loopback address. No other machine can be reached by these."""
     try:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
 
 
-def host_of(url: str) -> str:
-    """The name in an address."""
-    return urlsplit(url).hostname or ""
-
-
-def _public(url: str) -> str:
-    found = urlsplit(url)
-    if found.scheme not in PORTS or not HOST.fullmatch(found.netloc) or found.path.strip("/") or found.query or found.fragment:
+def _origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    good = parts.scheme in DEFAULT_PORTS and HOST.fullmatch(parts.netloc)
+    if not good or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(f"The public address is {url!r}; expected one such as https://models.example.org, without a path.")
-    return _normal(f"{found.scheme}://{found.netloc}".lower())
+    return _without_default_port(f"{parts.scheme}://{parts.netloc}".lower())
 
 
-def _normal(origin: str) -> str:
-    """Without the port that its scheme has anyway."""
+def _without_default_port(origin: str) -> str:
+    """The origin without the port that its scheme implies."""
     scheme, _, _ = origin.partition("://")
-    return origin.removesuffix(f":{PORTS.get(scheme, '')}") if scheme in PORTS else origin
+    return origin.removesuffix(f":{DEFAULT_PORTS.get(scheme, '')}") if scheme in DEFAULT_PORTS else origin

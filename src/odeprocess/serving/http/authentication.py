@@ -1,7 +1,7 @@
-"""The secret that a server asks for: in a header of programs; of browsers in a link, once, and in a cookie from then on.
+"""The access token: programs send it in a header; browsers send it once, in a link, and a cookie from then on.
 
-The cookie is no copy of the secret: it is signed with a key that is made at each start, and expires. It opens the playground's
-page and what belongs to it, nothing else, so no page can make a browser use the rest of the server.
+The cookie does not hold the token: it is signed with a key that is made at each start, and it expires. It gives access to the
+playground's page and files only, so no page can make a browser use the rest of the server.
 """
 
 import dataclasses
@@ -17,17 +17,17 @@ from starlette.requests import HTTPConnection
 
 from . import errors
 
-OPEN = "/health"  # may be asked by everyone
-LIFETIME = 12 * 3600  # seconds that a cookie is good for
-PARAMETER = "token"
+OPEN_PATH = "/health"  # needs no token, so that monitoring works without one
+COOKIE_LIFETIME = 12 * 3600  # seconds: a working day, chosen by hand
+QUERY_PARAMETER = "token"
 
 
 @dataclasses.dataclass(frozen=True)
-class Pages:
-    """Where the playground's page lives, and the files that it loads.
+class PlaygroundPaths:
+    """The paths of the playground, which browsers open with a cookie.
 
     Attributes:
-        home: the page itself.
+        home: the path of the page.
         files: what the paths of its files begin with.
     """
 
@@ -35,81 +35,94 @@ class Pages:
     files: tuple[str, ...] = ("/static/",)
 
     @property
-    def socket(self) -> str:
-        """The page's WebSocket."""
+    def websocket(self) -> str:
+        """The path of the page's WebSocket."""
         return f"{self.home.rstrip('/')}/ws"
 
-    def cover(self, path: str) -> bool:
-        """Whether a path is a part of the playground."""
-        return path in (self.home, self.socket) or path.startswith(self.files)
+    def __contains__(self, path: str) -> bool:
+        return path in (self.home, self.websocket) or path.startswith(self.files)
 
 
-class Token:
-    """Lets in who bears the secret."""
+class TokenAuthentication:
+    """Checks the token of requests.
 
-    def __init__(self, secret: str, *, secure: bool = False):
-        self._digest, self._secure = _digest(secret.encode()), secure
+    Arguments:
+        token: the token that requests must have.
+        secure: whether the cookie is sent over TLS only.
+    """
+
+    def __init__(self, token: str, *, secure: bool = False):
+        self._digest, self._secure = _digest(token.encode()), secure
         self._signer = TimestampSigner(secrets.token_bytes(32), salt="odeprocess playground", digest_method=hashlib.sha256)
 
-    def admit(self, scope: Any, pages: Pages | None) -> Response | None:
-        """What is answered instead of what was asked for, or `None` for who may come in."""
+    def refusal(self, scope: Any, paths: PlaygroundPaths | None) -> Response | None:
+        """Returns the response to a request without valid credentials, or `None` if the request is accepted.
+
+        A page request with the token in its address is answered by a redirect that sets the cookie.
+        """
         connection = HTTPConnection(scope)
-        if scope["path"] == OPEN or self._borne(connection):
+        if scope["path"] == OPEN_PATH or self._has_token(connection):
             return None
-        if pages is None or not pages.cover(scope["path"]):
+        if paths is None or scope["path"] not in paths:
             message = "A token is needed: send the header `Authorization: Bearer …`."
-            return errors.answer(401, "unauthorised", message, "authorization", {"WWW-Authenticate": "Bearer"})
-        if scope.get("method") == "GET" and scope["path"] == pages.home:
-            given = connection.query_params.get(PARAMETER)
+            return errors.error_response(401, "unauthorised", message, "authorization", {"WWW-Authenticate": "Bearer"})
+        if scope.get("method") == "GET" and scope["path"] == paths.home:
+            given = connection.query_params.get(QUERY_PARAMETER)
             if given is not None:
-                return self._exchanged(connection, given, pages)
-        if self._signed(connection):
+                return self._exchange_token(connection, given, paths)
+        if self._has_cookie(connection):
             return None
-        return _closed(scope)
+        return _ask_for_token(scope)
 
-    def _borne(self, connection: HTTPConnection) -> bool:
-        kind, _, secret = connection.headers.get("authorization", "").encode("latin-1").partition(b" ")
-        return kind.lower() == b"bearer" and hmac.compare_digest(_digest(secret.strip()), self._digest)
+    def _has_token(self, connection: HTTPConnection) -> bool:
+        kind, _, token = connection.headers.get("authorization", "").encode("latin-1").partition(b" ")
+        return kind.lower() == b"bearer" and hmac.compare_digest(_digest(token.strip()), self._digest)
 
-    def _signed(self, connection: HTTPConnection) -> bool:
+    def _has_cookie(self, connection: HTTPConnection) -> bool:
         try:
-            self._signer.unsign(connection.cookies.get(_name(connection), ""), max_age=LIFETIME)
+            self._signer.unsign(connection.cookies.get(_cookie_name(connection), ""), max_age=COOKIE_LIFETIME)
         except BadData:
             return False
         return True
 
-    def _exchanged(self, connection: HTTPConnection, secret: str, pages: Pages) -> Response:
-        """The cookie for the secret; the address that is shown and kept by the browser has none."""
-        if not hmac.compare_digest(_digest(secret.encode()), self._digest):
-            return _closed(connection.scope)
-        answer = RedirectResponse(pages.home, 303, {"Cache-Control": "no-store"})
+    def _exchange_token(self, connection: HTTPConnection, token: str, paths: PlaygroundPaths) -> Response:
+        """Sets the cookie and redirects to the page's address without the token, which the browser then shows and keeps."""
+        if not hmac.compare_digest(_digest(token.encode()), self._digest):
+            return _ask_for_token(connection.scope)
+        response = RedirectResponse(paths.home, 303, {"Cache-Control": "no-store"})
         value = self._signer.sign(secrets.token_urlsafe(16)).decode()
-        answer.set_cookie(
-            _name(connection), value, max_age=LIFETIME, path="/", secure=self._secure, httponly=True, samesite="strict"
+        response.set_cookie(
+            _cookie_name(connection),
+            value,
+            max_age=COOKIE_LIFETIME,
+            path="/",
+            secure=self._secure,
+            httponly=True,
+            samesite="strict",
         )
-        return answer
+        return response
 
 
-def link(url: str, home: str, secret: str | None) -> str:
-    """The address of the page; if there is a secret, one that lets a browser in."""
-    return f"{url.rstrip('/')}{home}" + ("" if secret is None else f"?{PARAMETER}={quote(secret, safe='')}")
+def page_link(url: str, home: str, token: str | None) -> str:
+    """The address of the page, with the token if there is one."""
+    return f"{url.rstrip('/')}{home}" + ("" if token is None else f"?{QUERY_PARAMETER}={quote(token, safe='')}")
 
 
-def _name(connection: HTTPConnection) -> str:
-    """Cookies know no ports, so that of each server has its port in its name."""
+def _cookie_name(connection: HTTPConnection) -> str:
+    """The cookie's name, with the port in it: browsers share cookies between the ports of a host."""
     port = connection.headers.get("host", "").rpartition(":")[2]
     return f"odeprocess-{port if port.isascii() and port.isdigit() else 'pass'}"
 
 
-def _closed(scope: Any) -> Response:
-    """What who has no cookie is told."""
-    message = "This page asks for a token: open the link that the server printed when it started, or add ?token=… to the address."
+def _ask_for_token(scope: Any) -> Response:
+    """The response to a browser without a valid cookie."""
+    message = "This page needs a token: open the link that the server printed at its start, or add ?token=… to the address."
     headers = {"Cache-Control": "no-store", "WWW-Authenticate": "Bearer"}
-    # A browser keeps a strict cookie back when a link of another site leads here; asked by this page itself, it sends it.
-    linked = dict(scope["headers"]).get(b"sec-fetch-site", b"") in (b"cross-site", b"same-site")
-    return errors.told(scope, 401, "unauthorised", message, "authorization", headers, again=linked)
+    # A browser does not send a strict cookie when a link on another site leads here. It does when this page reloads itself.
+    from_link = dict(scope["headers"]).get(b"sec-fetch-site", b"") in (b"cross-site", b"same-site")
+    return errors.error_page(scope, 401, "unauthorised", message, "authorization", headers, reload=from_link)
 
 
-def _digest(secret: bytes) -> bytes:
-    """Of one length whatever the secret's is, so that comparing takes one time."""
-    return hashlib.sha256(secret).digest()
+def _digest(token: bytes) -> bytes:
+    """The SHA-256 digest. Digests have one length, so comparing them takes the same time for every token."""
+    return hashlib.sha256(token).digest()

@@ -1,4 +1,4 @@
-"""The playground inside a FastAPI application; every script and style comes from this server."""
+"""The playground in a FastAPI application; all scripts and styles come from the same server."""
 
 import secrets
 from collections.abc import Iterable, Mapping
@@ -8,8 +8,9 @@ from typing import Any
 from .model_menu import ModelMenu
 from .model_view import ModelView, load_views
 
-THEME = "odeprocess-theme"  # the cookie in which the page keeps its colours
-MISSING = "The playground needs Panel and bokeh-fastapi: pip install 'odeprocess[play]'."
+THEME_COOKIE = "odeprocess-theme"  # in which the page stores whether its colours are light or dark
+CHECKS_PER_LIFETIME = 4  # how often closed pages are looked for in the time for which they are kept
+MISSING_PACKAGES = "The playground needs Panel and bokeh-fastapi: pip install 'odeprocess[play]'."
 
 
 def mount(
@@ -18,90 +19,90 @@ def mount(
     path: str = "/play",
     *,
     hosts: Iterable[str] = (),
-    visitors: int = 20,
-    idle: float = 1800.0,
-    away: float = 60.0,
+    max_pages: int = 20,
+    idle_seconds: float = 1800.0,
+    away_seconds: float = 60.0,
 ) -> ModelMenu:
     """Adds the playground to a FastAPI application.
 
-    Only pages of this server may use it, and only under its own names: see `hosts`.
+    Only pages of this server may use it, and only under the server's own host names: see `hosts`.
 
     Arguments:
         app: the application.
-        models: model folders; or models by name, of which no code can be saved; or a gallery.
-        path: where the page lives.
-        hosts: names that the server is called by, beside those of this machine for itself. `create_app` and the commands have
-            rules of their own, which count instead.
-        visitors: pages that may be open at once.
-        idle: seconds after which a page ends on which nothing has been done.
-        away: seconds for which a page is kept whose browser does not answer.
+        models: model folders; or models by name, without the download of code; or a `ModelMenu`.
+        path: the path of the page.
+        hosts: host names of the server beside localhost and loopback addresses. Applications of `create_app` and of the commands
+            have their own rules, which apply instead.
+        max_pages: how many pages may be open at once.
+        idle_seconds: after which an unused page is closed.
+        away_seconds: for which a page is kept after its browser has disconnected.
 
     Returns:
-        The gallery.
+        The menu of models.
 
     Raises:
-        ImportError: where Panel is not installed.
-        ValueError: where a page cannot show a model.
+        ImportError: if Panel is not installed.
+        ValueError: if the page cannot show a model.
     """
     try:
         import panel as pn
         from panel.io.fastapi import add_applications
         from starlette.middleware import Middleware
 
-        from odeprocess.serving.http.access_control import Guard
-        from odeprocess.serving.http.allowed_origins import Origins
-        from odeprocess.serving.http.authentication import Pages
+        from odeprocess.serving.http.access_control import AccessControl
+        from odeprocess.serving.http.allowed_origins import AllowedOrigins
+        from odeprocess.serving.http.authentication import PlaygroundPaths
 
-        from .page_limits import LeftPages, PageSessions
+        from .page_limits import MemoryCleaner, PageLimits
     except ImportError:
-        raise ImportError(MISSING) from None
+        raise ImportError(MISSING_PACKAGES) from None
     from .page import Page
 
     if isinstance(models, Mapping):
         models = ModelMenu({str(name): ModelView.of(str(name), getattr(each, "model", each)) for name, each in models.items()})
-    gallery = models if isinstance(models, ModelMenu) else ModelMenu(load_views([Path(folder) for folder in models]))
+    menu = models if isinstance(models, ModelMenu) else ModelMenu(load_views([Path(folder) for folder in models]))
 
-    def page() -> Any:
-        pn.state.on_session_destroyed(lambda context: leavings.clear_soon())
-        theme = pn.state.cookies.get(THEME, "light")
-        return Page(gallery, theme if theme == "dark" else "light").template()
+    def make_page() -> Any:
+        pn.state.on_session_destroyed(lambda context: cleaner.schedule())
+        theme = pn.state.cookies.get(THEME_COOKIE, "light")
+        return Page(menu, theme if theme == "dark" else "light").template()
 
-    pages, leavings, before = Pages(path), LeftPages(), list(app.routes)
+    paths, cleaner, routes_before = PlaygroundPaths(path), MemoryCleaner(), list(app.routes)
     server = add_applications(
-        {path: page},
+        {path: make_page},
         app=app,
         title="odeprocess playground",
         secret_key=secrets.token_bytes(32),
         sign_sessions=True,
-        include_headers=[],  # what is included stands in the page, where a script could read it
-        include_cookies=[THEME],
-        check_unused_sessions_milliseconds=max(1, round(250 * away)),
-        unused_session_lifetime_milliseconds=max(1, round(1000 * away)),
+        include_headers=[],  # Bokeh writes those that are included into the page, where scripts can read them
+        include_cookies=[THEME_COOKIE],
+        check_unused_sessions_milliseconds=max(1, round(1000 * away_seconds / CHECKS_PER_LIFETIME)),
+        unused_session_lifetime_milliseconds=max(1, round(1000 * away_seconds)),
     )
-    for route in [route for route in app.routes if route not in before]:
+    for route in [route for route in app.routes if route not in routes_before]:
         name = getattr(route, "path", "")
-        if name.startswith("/components/"):  # imports whatever module an address names, and no page of ours needs it
+        if name.startswith("/components/"):  # imports any module that an address names; our page does not need it
             app.routes.remove(route)
         elif name == path:
-            route.include_in_schema = False  # a page for people, which the document of the interface does not describe
-    visits = Middleware(PageSessions, server=server, home=path, most=visitors, idle=idle)  # type: ignore[arg-type]
-    app.user_middleware.append(visits)  # within the guard, whichever of them comes first
-    if not any(middleware.cls is Guard for middleware in app.user_middleware):
-        app.add_middleware(Guard, origins=Origins(hosts), only={path, pages.socket})  # type: ignore[arg-type]
-    app.state.pages = pages
-    return gallery
+            route.include_in_schema = False  # a page is no part of the API
+    limits = Middleware(PageLimits, server=server, home=path, max_pages=max_pages, idle_seconds=idle_seconds)  # type: ignore[arg-type]
+    app.user_middleware.append(limits)  # appended, so that it is inside the access control, which may be added before or after
+    if not any(middleware.cls is AccessControl for middleware in app.user_middleware):
+        app.add_middleware(AccessControl, origins=AllowedOrigins(hosts), only={path, paths.websocket})  # type: ignore[arg-type]
+    app.state.playground_paths = paths
+    return menu
 
 
-def alone(gallery: ModelMenu) -> Any:
-    """An application that is the playground and nothing else, for this machine."""
+def create_app(menu: ModelMenu) -> Any:
+    """Returns an application that serves the playground alone, at `/`, to this machine."""
     from fastapi import FastAPI
 
-    from odeprocess.serving.http import errors
-    from odeprocess.serving.http.access_control import Guard
-    from odeprocess.serving.http.allowed_origins import Origins
+    from odeprocess.serving.http.access_control import AccessControl
+    from odeprocess.serving.http.allowed_origins import AllowedOrigins
+    from odeprocess.serving.http.errors import add_error_handlers
 
     app = FastAPI(title="odeprocess playground", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    errors.install(app)
-    app.add_middleware(Guard, origins=Origins())  # type: ignore[arg-type]
-    mount(app, gallery, path="/")
+    add_error_handlers(app)
+    app.add_middleware(AccessControl, origins=AllowedOrigins())  # type: ignore[arg-type]
+    mount(app, menu, path="/")
     return app

@@ -1,4 +1,4 @@
-"""One visitor's session without a page: the chosen model, its observations, the settings, and what the models say."""
+"""What one page shows, without the page: the chosen model, its observations, the settings, and the predictions."""
 
 import dataclasses
 from typing import Any
@@ -8,24 +8,24 @@ import numpy as np
 from odeprocess.posterior.posterior import Of
 
 from .csv_upload import read_csv
-from .model_view import GAUSSIAN, ModelView
+from .figure_download import draw_figure, to_png
+from .model_view import GAUSSIAN_PROCESS, ModelView
 from .observations import Observations
-from .predictions import Prediction, Question, gaussian, grid, predict, suggested
-from .figure_download import draw, png
-from .script_download import program
+from .predictions import Prediction, Question, predict, predict_gaussian_process, suggest_time, time_grid
+from .script_download import write_script
 
 
 @dataclasses.dataclass
 class Settings:
-    """What the controls say.
+    """The values of the page's controls.
 
     Attributes:
-        level: of the band.
-        of: whether the band is that of the curve or of new measurements.
-        draws: how many are shown.
-        noise: of the errors that shake the observations, in standard deviations of the training data.
-        refine: whether posteriors are worked out on the observations when a user pauses.
-        beside: titles of what is shown beside the model.
+        level: the probability that the band holds.
+        of: whether the band is of the curve or of new measurements.
+        draws: how many draws are shown.
+        noise: standard deviation of the noise added to the observations, in standard deviations of the training values.
+        refine: whether posteriors are refined when the user pauses.
+        beside: titles of the models shown beside the chosen one.
     """
 
     level: float = 0.9
@@ -36,131 +36,148 @@ class Settings:
     beside: tuple[str, ...] = ()
 
 
-class Session:
-    """What a page shows, and all that can be done to it; each view keeps its own observations."""
+class PageState:
+    """The state of one page and the actions that change it. Each model keeps its own observations."""
 
     def __init__(self, views: dict[str, ModelView]):
-        """Begins with the first view."""
+        """Starts with the first view."""
         self.views, self.settings = views, Settings()
-        self._kept: dict[str, Observations] = {}
+        self._observations: dict[str, Observations] = {}
         self._statics: dict[str, np.ndarray] = {}
-        self.choose(next(iter(views)))
+        self.choose_model(next(iter(views)))
 
-    def choose(self, title: str) -> None:
-        """Puts another view on show."""
+    def choose_model(self, title: str) -> None:
+        """Shows another model."""
         self.title, self.view = title, self.views[title]
-        self.observations = self._kept.setdefault(title, Observations(self.view.channels))
-        self.settings.refine = self.view.model.spec.prior == "learned"  # where it pays off
-        self.settings.beside = tuple(x for x in self.settings.beside if x in (*self.view.beside, GAUSSIAN))
+        self.observations = self._observations.setdefault(title, Observations(self.view.channels))
+        self.settings.refine = self._refines_by_default(self.view)
+        self.settings.beside = tuple(x for x in self.settings.beside if x in (*self.view.beside, GAUSSIAN_PROCESS))
 
     @property
     def static(self) -> np.ndarray:
-        """The covariates of the series on show."""
-        return self._statics.setdefault(self.title, self.view.usual)
+        """The covariates of the shown series."""
+        return self._statics.setdefault(self.title, self.view.typical_static)
 
-    def state(self) -> Any:
-        """What a user has entered for the view on show."""
+    def snapshot(self) -> Any:
+        """What the user has entered for the shown model."""
         return self.observations.rows, self.static.copy()
 
-    def restore(self, state: Any) -> None:
-        """Goes back to what was entered then."""
-        self.observations.rows, self.static[:] = state
+    def restore(self, snapshot: Any) -> None:
+        """Goes back to a snapshot."""
+        self.observations.rows, self.static[:] = snapshot
 
     def columns(self) -> dict[str, ModelView | None]:
-        """What is shown, by title, the chosen model first; `None` stands for a Gaussian process."""
-        taken = {*self.view.beside, GAUSSIAN}
+        """The shown models by title, the chosen one first; `None` stands for the Gaussian process."""
+        taken = {*self.view.beside, GAUSSIAN_PROCESS}
         options = (self.view.kind, self.view.title, *(f"{self.view.kind} ({i})" for i in range(1, len(taken) + 2)))
         first = next(title for title in options if title not in taken)
         beside = {title: self.view.beside.get(title) for title in self.settings.beside}
         return {first: self.view, **beside}
 
-    def add(self, channel: int, t: float, value: float) -> None:
-        """A click: an observation of one channel; of a model that must have all, the others begin at their means."""
+    def add_click(self, channel: int, t: float, value: float) -> None:
+        """Adds an observation of one channel; models that need all channels get the predicted means of the others."""
         y = np.full(self.view.channels, np.nan)
         if not self.view.model.spec.missing and self.view.channels > 1:
             y = predict(self.view, self.question(), times=np.array([t])).mean[0]
         y[channel] = value
-        self.view.check(y)
+        self.view.check_values(y)
         self.observations.add(t, y.tolist())
 
-    def move(self, place: int, t: float, channel: int, value: float) -> None:
-        """A step of a drag: what is shown at `value` has an error of its own, which stays."""
-        self.observations.move(place, t, channel, self._unshaken(place, channel, value))
+    def drag(self, place: int, t: float, channel: int, value: float) -> None:
+        """Moves an observation, as a step of a drag, to where the shown value with its noise is `value`."""
+        self.observations.move(place, t, channel, self._without_noise(place, channel, value))
 
-    def put(self, place: int, t: float, y: list[float]) -> None:
-        """Sets a whole observation as it is shown; place −1 adds one."""
+    def set_row(self, place: int, t: float, y: list[float]) -> None:
+        """Sets all shown values of an observation; place −1 adds one."""
         values = np.array(y, np.float64)
-        self.view.check(values)
+        self.view.check_values(values)
         self._check_complete(values)
         if place < 0:
             self.observations.add(t, y)
             return
-        self.observations.remember()
-        for k in np.argsort(np.isnan(values)):  # values first, so that a row is never empty in between
-            self.observations.move(place, t, int(k), self._unshaken(place, int(k), y[k]))
+        self.observations.start_drag()
+        for k in np.argsort(np.isnan(values)):  # values before gaps, so that the row is never empty
+            self.observations.move(place, t, int(k), self._without_noise(place, int(k), y[k]))
 
-    def load(self, content: bytes) -> str:
-        """Takes the observations of a CSV file in place of these; says what was loaded."""
-        rows, said = read_csv(content, self.view)
+    def load_csv(self, content: bytes) -> str:
+        """Replaces the observations by those of a CSV file, and returns a message about what was loaded."""
+        rows, message = read_csv(content, self.view)
         for _, y in rows:
-            self.view.check(np.array(y))
+            self.view.check_values(np.array(y))
             self._check_complete(np.array(y))
         self.observations.load(rows)
-        return said
+        return message
 
-    def shown(self) -> tuple[np.ndarray, np.ndarray]:
-        """The observations as they are shown and given to the models."""
+    def shown_observations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times and values of the observations, with noise, as the page shows them and the models get them."""
         t, y, error = self.observations.arrays()
-        return t, self.view.shaken(y, self.settings.noise * error) if self.settings.noise else y
+        return t, self.view.add_noise(y, self.settings.noise * error) if self.settings.noise else y
 
     def question(self) -> Question:
-        """What every model is asked."""
-        return Question(*self.shown(), self.static, self.settings.level, self.settings.of)
+        """The observations and settings, for the models."""
+        return Question(*self.shown_observations(), self.static, self.settings.level, self.settings.of)
 
-    def predictions(self, *, refine: bool = False) -> dict[str, Prediction]:
-        """What the models say, at once or after more work on those that are to be refined; no Gaussian process among them."""
-        question, times = self.question(), grid(self.view)
-        found = {title: each for title, each in self.columns().items() if each is not None}
+    def predict(self, *, refine: bool = False) -> dict[str, Prediction]:
+        """The models' predictions by title, refined on request; without the Gaussian process."""
+        question, times = self.question(), time_grid(self.view)
+        models = {title: each for title, each in self.columns().items() if each is not None}
         return {
-            title: predict(each, question, times=times, refine=refine and self.refines(each)) for title, each in found.items()
+            title: predict(each, question, times=times, refine=refine and self.refines(each)) for title, each in models.items()
         }
 
     def refines(self, view: ModelView) -> bool:
-        """Whether a view's posterior is refined in the end: where it was asked for, and beside it where it pays off."""
-        return self.settings.refine and (view is self.view or view.model.spec.prior == "learned")
+        """Whether a view's posterior is refined: the chosen model if the user asks for it, others where it is the default."""
+        return self.settings.refine and (view is self.view or self._refines_by_default(view))
 
-    def baseline(self) -> Prediction:
-        """What a Gaussian process says."""
-        return gaussian(self.view, self.question())
+    def predict_gaussian_process(self) -> Prediction:
+        """The prediction of the Gaussian process."""
+        return predict_gaussian_process(self.view, self.question())
 
-    def suggestion(self) -> float:
-        """When to measure next."""
-        return suggested(self.view, self.question(), refine=self.settings.refine)
+    def suggest_time(self) -> float:
+        """The time to measure at next."""
+        return suggest_time(self.view, self.question(), refine=self.settings.refine)
 
-    def picture(self, ranges: Any) -> bytes:
-        """What is shown, refined where that was asked for, as a PNG file."""
+    def figure_png(self, ranges: Any) -> bytes:
+        """The shown predictions, refined if the user asks for it, as a PNG file."""
         settings, view, question = self.settings, self.view, self.question()
-        found = self.predictions(refine=True)
-        answers = {title: self.baseline() if each is None else found[title] for title, each in self.columns().items()}
-        names = {"names": view.values, "time": view.time}
-        return png(draw(question.t, question.y, answers, **names, ranges=ranges, level=question.level, shown=settings.draws))
+        found = self.predict(refine=True)
+        predictions = {
+            title: self.predict_gaussian_process() if each is None else found[title] for title, each in self.columns().items()
+        }
+        figure = draw_figure(
+            question.t,
+            question.y,
+            predictions,
+            names=view.values,
+            time=view.time,
+            ranges=ranges,
+            level=question.level,
+            num_draws=settings.draws,
+        )
+        return to_png(figure)
 
-    def program(self, ranges: Any) -> str:
-        """A program that draws the same picture."""
+    def script(self, ranges: Any) -> str:
+        """A Python program that draws the same figure."""
         columns = self.columns()
         refined = [title for title, each in columns.items() if each is not None and self.refines(each)]
-        return program(columns, self.question(), ranges=ranges, shown=self.settings.draws, refined=refined)
+        return write_script(columns, self.question(), ranges=ranges, num_draws=self.settings.draws, refined=refined)
 
-    def _unshaken(self, place: int, channel: int, value: float) -> float:
-        """The value that is shown as `value`."""
+    @staticmethod
+    def _refines_by_default(view: ModelView) -> bool:
+        """Whether refinement makes a difference: models with a learned prior are trained for it."""
+        return view.model.spec.prior == "learned"
+
+    def _without_noise(self, place: int, channel: int, value: float) -> float:
+        """The value that is shown as `value` when its noise is added."""
         if not self.settings.noise or np.isnan(value):
-            self.view.check(np.where(np.arange(self.view.channels) == channel, value, np.nan))
+            self.view.check_values(np.where(np.arange(self.view.channels) == channel, value, np.nan))
             return value
         row = np.full(self.view.channels, value)
-        self.view.check(row)
-        return float(self.view.shaken(row, -self.settings.noise * np.array(self.observations.rows[place].error))[channel])
+        self.view.check_values(row)
+        errors = np.array(self.observations.rows[place].error)
+        return float(self.view.add_noise(row, -self.settings.noise * errors)[channel])
 
     def _check_complete(self, y: np.ndarray) -> None:
-        gone = np.isnan(y)
-        if not self.view.model.spec.missing and gone.any() and not gone.all():
+        missing = np.isnan(y)
+        if not self.view.model.spec.missing and missing.any() and not missing.all():
             raise ValueError(f"This model takes observations that have all of {', '.join(self.view.values)}. Fill in the rest.")

@@ -1,7 +1,6 @@
-"""What a page shows as a program, for its user to run and to change.
+"""A Python program that draws what the page shows, for its user to download, run and change.
 
-It is written here and never run here. Whatever somebody chose (folders, titles, names of columns) stands in it as a string
-between quotes, by `repr`, and nowhere else.
+The server writes it and never runs it. Names that somebody chose (folders, titles, columns) are in it as string literals only.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,11 +12,13 @@ import numpy as np
 from odeprocess.common import checks
 from odeprocess.common.display_names import file_name
 
+from .figure_download import DPI
 from .model_view import ModelView
-from .predictions import DRAWS, GRID, SEED, Question
-from .figure_download import DOTS
+from .predictions import NUM_DRAWS, NUM_TIMES, SEED, Question
 
-HEAD = '''"""What {who} after {count}, as shown in the playground."""
+IMPORTS = "Prediction, draw_figure"
+GAUSSIAN_PROCESS_IMPORTS = "ModelView, Prediction, Question, draw_figure, predict_gaussian_process"
+HEAD = '''"""Predictions of {who} after {count}, as shown in the playground."""
 
 import jax
 import numpy as np
@@ -28,105 +29,105 @@ from odeprocess.serving.playground import {imports}
 t = np.array({t})
 y = np.array({y}).reshape(len(t), {channels})  # a column for each channel, np.nan where nothing was measured
 times = np.linspace({start}, {stop}, {points})
-answers = {{}}
+predictions = {{}}
 
 '''
 MODEL = """model = odp.load({folder})
 posterior = model.condition(t, y, key=jax.random.key({seed}), draws={draws}{more}){refine}
 draws = posterior.sample(times, of="function")
 low, high = posterior.interval(times, {level}, of={of})
-answers[{title}] = Prediction(times, draws, draws.mean(0), low, high)
+predictions[{title}] = Prediction(times, draws, draws.mean(0), low, high)
 
 """
 TRANSFORMED = """forecaster = odp.Forecaster.load({folder})
-transforms = forecaster.layout_.transforms  # the model knows logarithms of some values
+transforms = forecaster.layout_.transforms  # the model was trained on logarithms of some values
 x = np.stack([each.forward(y[:, k]) for k, each in enumerate(transforms)], -1)
 posterior = forecaster.model_.condition(t, x, key=jax.random.key({seed}), draws={draws}{more}){refine}
 draws, low, high = (
     np.stack([each.inverse(found[..., k]) for k, each in enumerate(transforms)], -1)
     for found in (posterior.sample(times, of="function"), *posterior.interval(times, {level}, of={of}))
 )
-answers[{title}] = Prediction(times, draws, draws.mean(0), low, high)
+predictions[{title}] = Prediction(times, draws, draws.mean(0), low, high)
 
 """
-BASELINE = """question = Question(t, y, np.array({static}), level={level}, of={of})
-answers[{title}] = gaussian(ModelView.load({folder}), question, times=times)
+GAUSSIAN_PROCESS = """question = Question(t, y, np.array({static}), level={level}, of={of})
+predictions[{title}] = predict_gaussian_process(ModelView.load({folder}), question, times=times)
 
 """
-PICTURE = """figure = draw(
+FIGURE = """figure = draw_figure(
     t,
     y,
-    answers,
+    predictions,
     names={names},
     time={time},
     ranges={ranges},
     level={level},
-    shown={shown},
+    num_draws={num_draws},
 )
-figure.savefig({file}, dpi={dots})
+figure.savefig({file}, dpi={dpi})
 """
 
 
-def program(
+def write_script(
     columns: Mapping[str, ModelView | None],
     question: Question,
     *,
     ranges: Sequence[tuple[float, float]],
-    shown: int,
+    num_draws: int,
     refined: Collection[str],
 ) -> str:
-    """The program that draws what a page shows.
+    """Returns a program that draws what the page shows.
 
     Arguments:
-        columns: the models on show by the titles of their columns, the chosen one first; `None` stands for a Gaussian process.
-        question: what they are asked.
+        columns: the shown models by the titles of their columns, the chosen one first; `None` stands for the Gaussian process.
+        question: the observations and settings.
         ranges: lowest and highest value shown, for each channel.
-        shown: how many draws are.
-        refined: the titles of those that are refined.
+        num_draws: how many draws are shown.
+        refined: the titles of the models whose posteriors are refined.
     """
     first = next(iter(columns.values()))
     assert first is not None
     start, stop = first.window
     text = HEAD.format(
-        who=f"{len(columns)} models say" if len(columns) > 1 else "the model says",
+        who=f"{len(columns)} models" if len(columns) > 1 else "the model",
         count=f"{len(question.t)} observation{'' if len(question.t) == 1 else 's'}",
-        imports="ModelView, Prediction, Question, draw, gaussian" if None in columns.values() else "Prediction, draw",
+        imports=GAUSSIAN_PROCESS_IMPORTS if None in columns.values() else IMPORTS,
         t=_code(question.t),
         y=_code(question.y),
         channels=first.channels,
         start=_code(start),
         stop=_code(stop),
-        points=GRID,
+        points=NUM_TIMES,
     )
-    asked = {"seed": SEED, "draws": DRAWS, "level": _code(question.level), "of": _code(question.of)}
+    settings = {"seed": SEED, "draws": NUM_DRAWS, "level": _code(question.level), "of": _code(question.of)}
     for title, view in columns.items():
         if view is None:
             more = {"folder": _path(first.folder), "title": _code(title), "static": _code(question.static)}
-            text += BASELINE.format(**more, **asked)
+            text += GAUSSIAN_PROCESS.format(**more, **settings)
             continue
         static = f", static={_code(question.static)}" if question.static.size else ""
         origin = ", origin=0.0" if view.model.scaling.origin == "first" else ""
-        form = MODEL if all(each.name == "identity" for each in view.transforms) else TRANSFORMED
+        form = MODEL if all(each.name == "identity" for each in view.units.transforms) else TRANSFORMED
         refine = ".refine()" if title in refined and len(question.t) else ""
-        text += form.format(folder=_path(view.folder), title=_code(title), more=static + origin, refine=refine, **asked)
-    return text + PICTURE.format(
+        text += form.format(folder=_path(view.folder), title=_code(title), more=static + origin, refine=refine, **settings)
+    return text + FIGURE.format(
         names=_code(first.values),
         time=_code(first.time),
         ranges=_code(ranges),
-        level=asked["level"],
-        shown=shown,
+        level=settings["level"],
+        num_draws=num_draws,
         file=_code(file_name(first.name, ".png")),
-        dots=DOTS,
+        dpi=DPI,
     )
 
 
 def _path(folder: Path | None) -> str:
-    checks.require(folder is not None, "It is not known where this model was read from, so no code can be written for it.")
+    checks.require(folder is not None, "The folder of this model is unknown, so no code can be written for it.")
     return _code(str(folder.resolve()))  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def _code(value: Any) -> str:
-    """Text, a number, or lists of them as code that gives the same again, to the last digit; printable ASCII alone."""
+    """Text, a number, or lists of them as a Python literal with all digits, in printable ASCII."""
     if isinstance(value, str):
         return ascii(str(value))
     if isinstance(value, (list, tuple, np.ndarray)):
