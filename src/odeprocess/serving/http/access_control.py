@@ -1,7 +1,7 @@
 """The middleware around every request: checks of host, origin and token, the request body, security headers and metrics.
 
-It is the same for HTTP requests and WebSockets. `allowed_origins` and `authentication` have the checks, `request_bodies` the limits
-of bodies.
+It is the same for HTTP requests and WebSockets. `allowed_origins` and `authentication` have the checks, `request_bodies` has the
+limits of bodies.
 """
 
 import asyncio

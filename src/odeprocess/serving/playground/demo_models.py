@@ -18,7 +18,7 @@ from odeprocess.posterior.model_folder import CARD as MODEL_FILE, FORMAT
 from odeprocess.process import Grid, variant
 from odeprocess.training.fit import fit
 from odeprocess.training.options import FitOptions
-from odeprocess.training.recipes import recipe
+from odeprocess.training.recipes import make_recipe
 
 from .model_view import INFO_KEY
 
@@ -104,21 +104,23 @@ def _train_pair(source: Any, info: dict[str, Any], spec: str, steps: int, folder
     """Trains a neural ODE process, and a neural process in a folder inside its own."""
     series = source.sample(NUM_SERIES, key=jr.key(0), noise=NOISE)
     missing = series.channels > 1 or None
-    options = recipe(series, steps=steps, spec=spec)
-    options["spec"] = options["spec"].replace(missing=missing, solver=SOLVER, **SIZES)
-    epochs = NEURAL_PROCESS_STEPS * BATCH_SIZE // NUM_SERIES
-    np_options = FitOptions(epochs=epochs, batch_size=BATCH_SIZE, learning_rate=3e-3, schedule="cosine")
-    total = options["options"].epochs + options["options"].num_em_epochs + np_options.epochs
+    options = {"epochs": round(steps * BATCH_SIZE / NUM_SERIES)}
+    recipe = make_recipe(series, variant(spec, missing=missing, solver=SOLVER, **SIZES), options=options, held_out=0)
+    np_epochs = NEURAL_PROCESS_STEPS * BATCH_SIZE // NUM_SERIES
+    np_options = FitOptions(epochs=np_epochs, batch_size=BATCH_SIZE, learning_rate=3e-3, schedule="cosine")
+    total = recipe.options.epochs + recipe.options.resolved(learned_prior=True).num_em_epochs + np_epochs
     advance = _count_epochs(total, report)
-    _save(fit(series=series, progress=advance, **options).model, info, folder)
-    sampler = options["sampler"]
-    neural_process = fit(variant("np", missing=missing), series, sampler=sampler, options=np_options, progress=advance).model
+    trained = fit(series, recipe.specs[0], options=recipe.options, sampler=recipe.sampler, progress=advance)
+    _save(trained.model, info, folder)
+    np_spec = variant("np", missing=missing)
+    neural_process = fit(series, np_spec, sampler=recipe.sampler, options=np_options, progress=advance)
     (inner_folder,) = BESIDE.values()
-    _save(neural_process, {k: v for k, v in info.items() if k != "beside"}, folder / inner_folder)
+    _save(neural_process.model, {k: v for k, v in info.items() if k != "beside"}, folder / inner_folder)
 
 
 def _train_theophylline(folder: Path, report: Report) -> None:
-    forecaster = Forecaster(held_out=0, epochs=(epochs := 150), em_epochs=2 * epochs)
+    epochs = 150  # in the first half; chosen by hand
+    forecaster = Forecaster(model="ndp-skip", held_out=0, options={"epochs": epochs, "em_epochs": 2 * epochs})
     columns = {"series": "series", "time": "t", "values": "y1", "static": ["dose", "wt"]}
     forecaster.fit(table_path("theophylline"), **columns, progress=_count_epochs(3 * epochs, report))
     model = forecaster.model_

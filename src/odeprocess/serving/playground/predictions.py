@@ -68,8 +68,8 @@ def condition(view: ModelView, question: Question, *, refine: bool = False) -> P
     model = view.model
     origin = 0.0 if model.scaling.origin == "first" else None
     values = view.units.to_model(question.y)
-    posterior = model.condition(question.t, values, key=jr.key(SEED), static=question.static, origin=origin, draws=NUM_DRAWS)
-    return posterior.refine() if refine and len(question.t) else posterior
+    posterior = model._amortised(question.t, values, key=jr.key(SEED), static=question.static, origin=origin, draws=NUM_DRAWS)
+    return posterior.follow("auto" if refine else "amortised")
 
 
 def predict(view: ModelView, question: Question, *, times: np.ndarray | None = None, refine: bool = False) -> Prediction:
