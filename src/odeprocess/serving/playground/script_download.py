@@ -16,6 +16,7 @@ from .figure_download import DPI
 from .model_view import ModelView
 from .predictions import NUM_DRAWS, NUM_TIMES, SEED, Question
 
+UNITS_IMPORT = "from odeprocess.forecasting.user_units import UserUnits\n"
 IMPORTS = "Prediction, draw_figure"
 GAUSSIAN_PROCESS_IMPORTS = "ModelView, Prediction, Question, draw_figure, predict_gaussian_process"
 HEAD = '''"""Predictions of {who} after {count}, as shown in the playground."""
@@ -24,7 +25,7 @@ import jax
 import numpy as np
 
 import odeprocess as odp
-from odeprocess.serving.playground import {imports}
+{units_import}from odeprocess.serving.playground import {imports}
 
 t = np.array({t})
 y = np.array({y}).reshape(len(t), {channels})  # a column for each channel, np.nan where nothing was measured
@@ -33,20 +34,19 @@ predictions = {{}}
 
 '''
 MODEL = """model = odp.load({folder})
-posterior = model.condition(t, y, key=jax.random.key({seed}), draws={draws}{more}){refine}
+posterior = model.condition(t, y, key=jax.random.key({seed}), draws={draws}, inference={inference}{more})
 draws = posterior.sample(times, of="function")
 low, high = posterior.interval(times, {level}, of={of})
 predictions[{title}] = Prediction(times, draws, draws.mean(0), low, high)
 
 """
-TRANSFORMED = """forecaster = odp.Forecaster.load({folder})
-transforms = forecaster.layout_.transforms  # the model was trained on logarithms of some values
-x = np.stack([each.forward(y[:, k]) for k, each in enumerate(transforms)], -1)
-posterior = forecaster.model_.condition(t, x, key=jax.random.key({seed}), draws={draws}{more}){refine}
-draws, low, high = (
-    np.stack([each.inverse(found[..., k]) for k, each in enumerate(transforms)], -1)
-    for found in (posterior.sample(times, of="function"), *posterior.interval(times, {level}, of={of}))
+TRANSFORMED = """model = odp.load({folder})
+units = UserUnits.of_model(model)  # the model was trained on transformed values, such as logarithms
+posterior = model.condition(
+    t, units.to_model(y), key=jax.random.key({seed}), draws={draws}, inference={inference}{more}
 )
+draws = units.sample(posterior, times, of="function")
+low, high = units.interval(posterior, times, {level}, of={of})
 predictions[{title}] = Prediction(times, draws, draws.mean(0), low, high)
 
 """
@@ -91,6 +91,7 @@ def write_script(
     text = HEAD.format(
         who=f"{len(columns)} models" if len(columns) > 1 else "the model",
         count=f"{len(question.t)} observation{'' if len(question.t) == 1 else 's'}",
+        units_import=UNITS_IMPORT if any(map(_is_transformed, columns.values())) else "",
         imports=GAUSSIAN_PROCESS_IMPORTS if None in columns.values() else IMPORTS,
         t=_code(question.t),
         y=_code(question.y),
@@ -107,9 +108,9 @@ def write_script(
             continue
         static = f", static={_code(question.static)}" if question.static.size else ""
         origin = ", origin=0.0" if view.model.scaling.origin == "first" else ""
-        form = MODEL if all(each.name == "identity" for each in view.units.transforms) else TRANSFORMED
-        refine = ".refine()" if title in refined and len(question.t) else ""
-        text += form.format(folder=_path(view.folder), title=_code(title), more=static + origin, refine=refine, **settings)
+        form = TRANSFORMED if _is_transformed(view) else MODEL
+        inference = _code("auto" if title in refined else "amortised")
+        text += form.format(folder=_path(view.folder), title=_code(title), more=static + origin, inference=inference, **settings)
     return text + FIGURE.format(
         names=_code(first.values),
         time=_code(first.time),
@@ -119,6 +120,10 @@ def write_script(
         file=_code(file_name(first.name, ".png")),
         dpi=DPI,
     )
+
+
+def _is_transformed(view: ModelView | None) -> bool:
+    return view is not None and any(each.name != "identity" for each in view.units.transforms)
 
 
 def _path(folder: Path | None) -> str:
