@@ -1,4 +1,4 @@
-"""The server, in this process: what it answers, what it refuses and in which shape, and what it forgets."""
+"""The routes of a server in this process: responses, errors and their shape, limits, and the deletion of idle series."""
 
 import contextlib
 import dataclasses
@@ -29,9 +29,9 @@ SIZES = {"r_dim": 6, "z_dim": 6, "l_dim": 2, "h_dim": 8, "solver": SOLVER}
 
 @contextlib.contextmanager
 def served(app):
-    """A client of the application, over a real socket."""
+    """Runs the application; yields a client that uses a real socket."""
     listening = bind("127.0.0.1", 0)
-    listening.listen()  # whoever comes before the server is up waits for it
+    listening.listen()  # clients that connect before the server has started wait for it
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     app.state.stopping = lambda: server.should_exit
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -53,7 +53,7 @@ def sines() -> odp.Model:
 
 @pytest.fixture(scope="module")
 def doses() -> ServedModel:
-    """As a forecaster would save it: positive values, a number and a category for each series."""
+    """A model as a forecaster saves it: positive values, a number and a category for each series."""
     series = odp.data.sines.sample(8, key=jr.key(0))
     static = np.concatenate([np.arange(8.0)[:, None], np.eye(2)[np.arange(8) % 2]], 1)
     model = untrained(odp.variant("ndp", **SIZES), odp.Series(series.t, series.y, series.mask, static))
@@ -69,7 +69,7 @@ def client(sines, doses):
         yield client
 
 
-def test_a_series_from_beginning_to_end(client, sines):
+def test_a_series_is_opened_extended_predicted_and_deleted(client, sines):
     card = client.post(f"{API}/series", json={"id": "one", **observations((0.0, 0.1))})
     assert card.status_code == 201 and card.json() == {"id": "one", "model": "sines", "count": 1}
     assert client.post(f"{API}/series/one/observations", json=observations((1.0, 0.8), (-1.0, -0.7))).json()["count"] == 3
@@ -95,7 +95,7 @@ def test_a_series_from_beginning_to_end(client, sines):
     assert error_of(client.get(f"{API}/series/one"))["code"] == "not_found"
 
 
-def test_a_forecasters_model_speaks_the_users_units(client):
+def test_a_forecasters_model_uses_the_users_units(client):
     card = next(card for card in client.get(f"{API}/models").json() if card["name"] == "doses")
     assert card["channels"] == ["level"] and card["covariates"][1] == {"name": "sex", "categories": ["f", "m"]}
     new = {"model": "doses", "static": [4.0, "m"], **observations((0.0, 3.0), (1.0, 5.0))}
@@ -155,7 +155,7 @@ def here(client):
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_said_in_one_shape(here, case):
+def test_errors_have_one_shape(here, case):
     method, path, body, status = BAD[case]
     headers = {"Content-Type": "application/json"} if body else {}
     answer = here.request(method, path, content=body, headers=headers)
@@ -165,9 +165,9 @@ def test_what_is_wrong_is_said_in_one_shape(here, case):
 EXTREME = (1e12, -1e12, 5e-324, -0.0, 1e-300)
 
 
-def test_answers_are_finite_or_refusals_whatever_the_numbers(client):
+def test_extreme_numbers_give_finite_predictions_or_errors(client):
     def sound(answer: httpx.Response) -> bool:
-        """Whether it is a success of finite numbers, which a strict reader takes, or has the one shape."""
+        """Whether it is a success with finite numbers in strict JSON, or an error of the one shape."""
         json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} in {answer.text[:200]}"))
         return answer.is_success or (answer.status_code in (409, 422) and "\n" not in error_of(answer)["message"])
 
@@ -205,7 +205,7 @@ def test_other_names_of_this_host_are_refused(client):
     assert client.get("/health", headers={"Host": "localhost:8000"}).status_code == 200
 
 
-def test_figures_name_routes_and_not_what_was_asked(client):
+def test_metrics_name_routes_and_not_their_parameters(client):
     for name in ("sines", "no-such-model"):
         client.get(f"{API}/models/{name}")
     text = client.get("/metrics").text
@@ -249,8 +249,8 @@ def test_with_a_token_only_health_is_open_and_idle_series_expire(sines):
         assert client.get(f"{API}/series").json()["series"] == []
 
 
-def test_the_server_is_as_its_openapi_document_says(client, tmp_path):
-    """All checks of schemathesis; benchmarks/live.py gives it more examples."""
+def test_the_server_matches_its_openapi_document(client, tmp_path):
+    """Runs all checks of schemathesis; benchmarks/live.py runs them with more examples."""
     url, program = str(client.base_url.join(f"{API}/openapi.json")), Path(sys.executable).with_name("schemathesis")
     options = ["--checks", "all", "--max-examples", "8", "--exclude-path-regex", "events$", "--phases", "coverage,fuzzing"]
     options += ["--seed", "0", "--generation-deterministic"]

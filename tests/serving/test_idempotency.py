@@ -1,4 +1,4 @@
-"""Requests that come twice: stored once, also after a kill and at the same moment; and the files that this is kept in."""
+"""Idempotency keys: requests sent twice are stored once, also after a kill and at the same moment; and the store's files."""
 
 import re
 import signal
@@ -25,7 +25,7 @@ def key(value):
     return {"Idempotency-Key": value}
 
 
-def test_an_observation_that_comes_twice_is_stored_once(server):
+def test_observations_sent_twice_are_stored_once(server):
     server.post(f"{API}/series", json={"id": "twice"})
     path, body = f"{API}/series/twice/observations", observations((0.1, 1.0), (0.2, 2.0))
     first = server.post(path, json=body, headers=key("a"))
@@ -44,7 +44,7 @@ def test_an_observation_that_comes_twice_is_stored_once(server):
     assert server.post(path, json=body, headers=key("a")).status_code == 404
 
 
-def test_a_series_whose_opening_comes_twice_is_opened_once(server):
+def test_a_series_opened_twice_with_a_key_is_opened_once(server):
     body = observations((0.5, 1.0))
     first, again = (server.post(f"{API}/series", json=body, headers=key("open")) for _ in range(2))
     assert first.json() == again.json() and again.headers["idempotency-replayed"] == "true"
@@ -55,7 +55,7 @@ def test_a_series_whose_opening_comes_twice_is_opened_once(server):
     assert renewed.json()["id"] != first.json()["id"] and "idempotency-replayed" not in renewed.headers
 
 
-def test_what_is_refused_is_tried_anew(server):
+def test_a_refused_request_is_tried_again(server):
     path = f"{API}/series/later/observations"
     assert server.post(path, json=observations((0.5, 1.0)), headers=key("x")).status_code == 404
     server.post(f"{API}/series", json={"id": "later"})
@@ -86,7 +86,7 @@ def test_requests_at_the_same_moment_are_stored_once(server):
     assert server.get(f"{API}/series/crowd").json()["count"] == 2
 
 
-def test_keys_are_known_after_a_kill(folder, tmp_path):
+def test_keys_survive_a_kill(folder, tmp_path):
     state, path = tmp_path / "series.sqlite", f"{API}/series/kept/observations"
     with run_server(folder, "--state", state) as (child, client):
         opened = client.post(f"{API}/series", json={"id": "kept"}, headers=key("open")).json()
@@ -100,7 +100,7 @@ def test_keys_are_known_after_a_kill(folder, tmp_path):
         assert client.get(f"{API}/series/kept").json()["count"] == 5
 
 
-def test_stores_of_the_first_format_are_read_and_brought_to_this_one(tmp_path):
+def test_stores_of_the_first_format_are_converted(tmp_path):
     path = tmp_path / "series.sqlite"
     old = sqlite3.connect(path)
     old.executescript(f"PRAGMA journal_mode = WAL; BEGIN; {TABLES[1]} PRAGMA user_version = 1; COMMIT;")
@@ -118,7 +118,7 @@ def test_stores_of_the_first_format_are_read_and_brought_to_this_one(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["PRAGMA user_version = 99", "DROP TABLE observations", "UPDATE series SET model = 'x'"])
-def test_a_store_that_is_not_as_it_was_written_is_refused(change, tmp_path):
+def test_a_damaged_store_is_refused(change, tmp_path):
     path = tmp_path / "series.sqlite"
     store = SeriesStore(path)
     with store.transaction():

@@ -1,4 +1,4 @@
-"""The playground's page in a real browser: a real server, no request to elsewhere, no word of trouble on the console."""
+"""The playground in a real browser with a real server: no request to another site, and nothing on the console."""
 
 import math
 import re
@@ -19,13 +19,13 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed here"),
 ]
-LONGEST = 120_000  # milliseconds that the page may take over anything, on the busiest machine
+LONGEST = 120_000  # milliseconds that one step may take, on a busy machine
 WIDTH = re.compile(r"the 90 % band is ([\d.e−]+) wide")
 
 
 @pytest.fixture(scope="module")
 def address(sines_model, tmp_path_factory):
-    """A server of its own process, as a user starts it."""
+    """The address of a server in a process of its own, as a user starts it."""
     root = tmp_path_factory.mktemp("models")
     folders = [sines_folder(sines_model, root), prey_folder(root), odd_folder(root)]
     command = [sys.executable, "-m", "odeprocess", "play", *map(str, folders), "--port", "0", "--no-browser"]
@@ -53,7 +53,7 @@ def browser():
 
 @contextmanager
 def opened(browser, address, **options):
-    """A page that may speak to its server alone, and must not complain."""
+    """Opens a page; at the end it must not have contacted other sites or written to the console."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
     elsewhere, trouble = [], []
 
@@ -85,12 +85,12 @@ SPOT = """([t, y, number]) => {
 
 
 def spot(page, t, y, number=0):
-    """Where a time and a value are on the screen, in one of the plots."""
+    """The place on the screen of a time and a value, in one of the plots."""
     return page.evaluate(SPOT, [t, y, number])
 
 
 def band(page, count):
-    """How wide the page says that the band is, once it shows so many observations."""
+    """The width of the band in the status line, once it shows so many observations."""
     status = page.get_by_role("status")
     status.filter(has_text=re.compile(rf"^{count or 'No'} observation")).wait_for()
     return float(WIDTH.search(status.inner_text())[1].replace("−", "-"))
@@ -108,7 +108,7 @@ def wait_until(page, law):
 FIVE = [(t, 0.7 * math.sin(t)) for t in (-2.8, -1.4, 0.0, 1.4, 2.8)]
 
 
-def test_points_are_clicked_dragged_deleted_and_taken_back(address, browser):
+def test_points_are_added_dragged_deleted_and_undone(address, browser):
     with opened(browser, address) as page:
         widths = [band(page, 0)]
         for i, where in enumerate(FIVE):
@@ -170,8 +170,8 @@ def test_suggestion_file_model_and_downloads(address, browser, tmp_path):
         band(page, 3)
 
 
-def test_only_its_own_pages_and_names_are_answered(address, browser):
-    """And nothing else is there: no document of an interface, no module that an address names."""
+def test_only_own_pages_and_host_names_are_accepted(address, browser):
+    """And nothing but the page is served: no OpenAPI document, no module that an address names."""
     port = address.rsplit(":", 1)[1].strip("/")
     with httpx.Client(base_url=address, timeout=LONGEST / 1000) as ask:
         page = ask.get("/", headers={"Origin": address.rstrip("/")})
@@ -188,8 +188,8 @@ def test_only_its_own_pages_and_names_are_answered(address, browser):
             assert set(came.values()) == {"nothing"}, came
 
 
-def test_the_table_is_enough_and_models_stand_side_by_side(address, browser):
-    """All by keys, on a phone's width, in dark colours."""
+def test_the_table_works_by_keyboard_and_models_are_shown_side_by_side(address, browser):
+    """With the keyboard only, on a phone's width, in dark colours."""
     with opened(browser, address, color_scheme="dark") as page:
         page.set_viewport_size({"width": 390, "height": 844})
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -213,7 +213,7 @@ def test_the_table_is_enough_and_models_stand_side_by_side(address, browser):
         band(page, 1)
 
 
-def test_names_that_would_do_harm_are_only_shown(address, browser, tmp_path):
+def test_harmful_names_are_shown_and_nothing_else(address, browser, tmp_path):
     """As code, as HTML and as mathematics (which would be fetched from elsewhere)."""
     with opened(browser, address) as page:
         title = page.get_by_label("Model", exact=True).locator("option").filter(has_text="Odd").inner_text()

@@ -1,4 +1,4 @@
-"""Visits of the playground: so many at once, and each ends when nobody is there or nothing is done."""
+"""Limits on open pages of the playground: their number, and the end of disconnected and of idle ones."""
 
 import contextlib
 import gc
@@ -24,7 +24,7 @@ pytestmark = [  # Panel uses Tornado, and itself, as they were
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),
 ]
-LONGEST = 60.0  # seconds that anything may take, on the busiest machine
+LONGEST = 60.0  # seconds that one step may take, on a busy machine
 MOST = 3
 
 
@@ -34,11 +34,11 @@ def menu(tmp_path_factory) -> ModelMenu:
 
 
 @contextlib.contextmanager
-def mounted(menu, **how):
-    """The port of an application of somebody's own, which has the playground."""
+def mounted(menu, **options):
+    """Runs an application with a route of its own and the playground; yields its port."""
     app, listening = FastAPI(), bind("127.0.0.1", 0)
     app.get("/own")(lambda: "theirs")
-    mount(app, menu, **how)
+    mount(app, menu, **options)
     listening.listen()
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -70,7 +70,7 @@ def until(law) -> None:
         time.sleep(0.05)
 
 
-def test_there_is_room_for_so_many_and_the_next_is_told(menu):
+def test_the_number_of_pages_is_limited(menu):
     with mounted(menu, max_pages=MOST, away_seconds=0.5) as port, contextlib.ExitStack() as visits:
         for _ in range(MOST):
             visits.enter_context(socket(port, page(port))).recv(LONGEST)
@@ -81,7 +81,7 @@ def test_there_is_room_for_so_many_and_the_next_is_told(menu):
         until(lambda: page(port).status_code == 200)
 
 
-def test_visits_end_and_leave_nothing_behind(menu):
+def test_disconnected_pages_are_closed_and_freed(menu):
     with mounted(menu, max_pages=MOST, away_seconds=0.2) as port:
         others = {id(each) for each in pages()}  # of servers that have ended
         first = page(port)
@@ -94,11 +94,11 @@ def test_visits_end_and_leave_nothing_behind(menu):
             return ours() is None
 
         until(gone)
-        with pytest.raises(InvalidStatus, match="404"), socket(port, first):  # what has ended does not begin again
+        with pytest.raises(InvalidStatus, match="404"), socket(port, first):  # a closed page cannot be opened again
             pass
 
 
-def test_a_visit_on_which_nothing_is_done_ends(menu):
+def test_an_idle_page_is_closed(menu):
     with mounted(menu, max_pages=1, idle_seconds=0.5, away_seconds=0.2) as port:
         with socket(port, page(port)) as visit:
             visit.recv(LONGEST)
@@ -108,7 +108,7 @@ def test_a_visit_on_which_nothing_is_done_ends(menu):
         until(lambda: page(port).status_code == 200)
 
 
-def test_in_an_application_of_ones_own_the_page_is_guarded_and_the_rest_is_not(menu):
+def test_mount_checks_access_to_the_page_only(menu):
     with mounted(menu, hosts=["models.example.org"]) as port:
         for host, status in {"localhost": 200, "models.example.org": 200, "evil.example": 400}.items():
             assert page(port, Host=host).status_code == status

@@ -1,4 +1,4 @@
-"""The playground behind its page: observations, files, settings, what is asked of the models, and the code that is saved."""
+"""The playground without a browser: observations, CSV files, settings, predictions, and the downloaded code."""
 
 import math
 
@@ -92,7 +92,7 @@ def test_a_drag_is_one_step_of_undo_and_changes_one_row(rows, data):
         (lambda held: held.load([(float(i), [1.0, 1.0]) for i in range(MAX_OBSERVATIONS + 1)]), f"{MAX_OBSERVATIONS} at most"),
     ],
 )
-def test_what_cannot_be_changes_nothing(bad, says):
+def test_invalid_edits_change_nothing(bad, says):
     held = Observations(2)
     held.add(1.0, [2.0, math.nan])
     before = held.rows
@@ -101,7 +101,7 @@ def test_what_cannot_be_changes_nothing(bad, says):
     assert held.rows == before
 
 
-def test_there_is_room_for_so_many():
+def test_the_number_of_observations_is_limited():
     held = Observations(1)
     for i in range(MAX_OBSERVATIONS):
         held.add(float(i), [0.0])
@@ -152,7 +152,7 @@ def test_bad_files_get_one_message(views, content, says):
         read_csv(content, views["Sines"])
 
 
-def test_an_outlook_is_what_the_posterior_says(views):
+def test_a_prediction_is_that_of_the_posterior(views):
     view = views["Sines"]
     t, y = np.array([-1.0, 2.0]), np.array([[0.3], [0.5]])
     found = predict(view, Question(t, y, np.zeros(0), level=0.8))
@@ -176,13 +176,13 @@ def test_clicks_compile_nothing_after_the_warm_up(views):
     assert [function._cache_size() for function in compiled] == before
 
 
-def test_a_click_gives_one_channel_and_nothing_more(state):
+def test_a_click_adds_a_value_of_one_channel(state):
     state.choose_model("Predators and prey")
     state.add_click(1, 0.5, 0.7)
     np.testing.assert_array_equal(state.shown_observations()[1], [[math.nan, 0.7]])
 
 
-def test_exhibits_keep_their_observations(state):
+def test_each_model_keeps_its_observations(state):
     state.add_click(0, 0.0, 0.5)
     state.choose_model("Predators and prey")
     assert len(state.observations) == 0
@@ -204,7 +204,7 @@ def test_a_point_is_shown_where_it_was_dropped_whatever_the_noise(views, noise, 
     assert state.shown_observations()[1][0, 1] == -1.0
 
 
-def test_noise_shakes_and_its_end_brings_everything_back(state):
+def test_noise_moves_points_until_it_is_turned_off(state):
     for i in range(5):
         state.add_click(0, float(i) - 2, 0.1 * i)
     before = state.shown_observations()[1].copy()
@@ -214,7 +214,7 @@ def test_noise_shakes_and_its_end_brings_everything_back(state):
     np.testing.assert_array_equal(state.shown_observations()[1], before)
 
 
-def test_values_that_cannot_be_are_refused(state):
+def test_values_outside_a_transforms_domain_are_refused(state):
     state.choose_model("table")
     with pytest.raises(ValueError, match="level is -1; expected values above 0"):
         state.add_click(0, 1.0, -1.0)
@@ -235,7 +235,7 @@ def test_covariates_are_those_of_the_forecaster(state, views):
     np.testing.assert_array_equal(expected.static[0], state.static)
 
 
-def test_observations_make_the_band_narrower_and_words_say_so(state):
+def test_observations_make_the_band_narrower_and_the_status_says_so(state):
     widths = []
     for t in (-3.0, -1.5, 0.0, 1.5, 3.0):
         found = state.predict()["Neural ODE process"]
@@ -246,14 +246,14 @@ def test_observations_make_the_band_narrower_and_words_say_so(state):
     assert "<b>5 observations</b>: the 90 % band is <b>0." in said and "widest at" in said
 
 
-def test_a_suggestion_is_a_time_of_the_exhibit(state):
+def test_a_suggestion_is_within_the_training_times(state):
     state.add_click(0, 0.0, 0.5)
     low, high = state.view.span
     assert low <= state.suggest_time() <= high
 
 
 @pytest.mark.parametrize("title", ["Sines", "table"])
-def test_the_saved_code_runs_and_makes_the_saved_picture(views, title, tmp_path, monkeypatch):
+def test_the_downloaded_script_draws_the_downloaded_figure(views, title, tmp_path, monkeypatch):
     state = PageState(views)
     state.choose_model(title)
     state.settings.beside = tuple(state.view.beside)
@@ -292,7 +292,7 @@ def test_models_of_other_shapes_are_refused(tmp_path):
         ModelView.load(tmp_path / "wide")
 
 
-def test_exhibits_of_the_same_variables_stand_beside_each_other(sines_model, tmp_path):
+def test_models_of_the_same_variables_can_be_shown_side_by_side(sines_model, tmp_path):
     for name in ("one", "two"):
         sines_model.save(tmp_path / name)
     found = load_views([tmp_path / "one", tmp_path / "two"])
@@ -300,16 +300,16 @@ def test_exhibits_of_the_same_variables_stand_beside_each_other(sines_model, tmp
     assert time_grid(found["one"])[0] < found["one"].span[0]
 
 
-def test_the_page_is_no_part_of_the_interface(sines_model):
+def test_the_page_is_not_in_the_openapi_document(sines_model):
     app = fastapi.FastAPI()
     mount(app, {"sines": sines_model})
     assert any(getattr(route, "path", "") == "/play" for route in app.routes)
-    assert app.openapi()["paths"] == {}, "what answers with a page would break the promises of the document"
+    assert app.openapi()["paths"] == {}, "clients of the API would not expect HTML"
 
 
 @PANEL
 @pytest.mark.parametrize(("t", "y"), [(1e300, 0.5), (0.5, 1e300), (0.5, -1e308), (1e12, 1e12)])
-def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(views, t, y):
+def test_a_number_that_overflows_is_refused_and_changes_nothing(views, t, y):
     page = Page(ModelMenu(views))
     page.attempt(lambda: page.state.set_row(-1, 0.5, [0.2]))
     before, complaint = page.state.observations.rows, page.messages.parts["message"]
@@ -322,7 +322,7 @@ def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(view
 
 
 @PANEL
-def test_a_covariate_that_the_model_cannot_bear_is_refused_and_changes_nothing(views):
+def test_a_covariate_that_overflows_is_refused_and_changes_nothing(views):
     page = Page(ModelMenu(views))
     page.controls._choose_model("table")
     page.attempt(lambda: page.state.static.__setitem__(0, 1e300))

@@ -1,4 +1,4 @@
-"""`odeprocess serve`, as a process: killed, it comes back with all it has answered for; asked to stop, it stops."""
+"""`odeprocess serve` as a process: after a kill it has all that it stored; on SIGTERM it stops."""
 
 import signal
 
@@ -18,7 +18,7 @@ from server_cases import API, lines_folder, run_server
 folder = pytest.fixture(scope="module")(lines_folder)
 
 
-def test_what_was_answered_is_there_after_a_kill(folder, tmp_path):
+def test_stored_series_survive_a_kill(folder, tmp_path):
     state = tmp_path / "series.sqlite"
     with run_server(folder, "--state", state) as (child, client):
         for i in range(20):
@@ -66,7 +66,7 @@ def refused(*arguments, folder):
     return CliRunner().invoke(app, ["serve", str(folder), "--no-warm", "--port", "0", *arguments])
 
 
-def test_what_cannot_be_served_is_one_message(folder, tmp_path):
+def test_a_server_that_cannot_start_prints_one_message(folder, tmp_path):
     for arguments, message in {
         ("--host", "0.0.0.0"): "a token is needed",
         ("--token", " "): "The token is empty",
