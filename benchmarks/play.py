@@ -1,4 +1,4 @@
-"""From a click to the new picture: the playground's server on one core.
+"""Measures the time from a click in the playground to the new figure, on one core.
 
 The process is pinned to one core. It makes a page in a document of Bokeh's, as the server does for a visitor, and clicks: each
 time is that from the gesture to the last byte of the messages that change the picture. Writes `results/play.json`.
@@ -20,8 +20,8 @@ LIMIT = 0.1  # seconds
 CASES = (("Sines", ()), ("Sines", ("Neural process",)), ("Predators and prey", ()))
 
 
-def clicked(gallery, title: str, beside: tuple[str, ...]) -> tuple[list[float], list[int]]:
-    """Seconds of each click on one exhibit, and the bytes that were sent."""
+def measure_clicks(menu, title: str, beside: tuple[str, ...]) -> tuple[list[float], list[int]]:
+    """Seconds of each click on one model, and the bytes that were sent."""
     from bokeh.document import Document
     from bokeh.document.events import DocumentPatchedEvent
     from bokeh.protocol import Protocol
@@ -31,14 +31,14 @@ def clicked(gallery, title: str, beside: tuple[str, ...]) -> tuple[list[float], 
 
     document, sent, seconds, sizes = Document(), [], [], []
     with set_curdoc(document):
-        page = Page(gallery)
+        page = Page(menu)
         page.template().server_doc(document)
         page.controls.model.value = title
         page.controls.beside.value = list(beside)
         document.callbacks.on_change(sent.append)
         for i in range(CLICKS + WARM_UP):
             if i % MOST == 0:
-                page.session.observations.clear()
+                page.state.observations.clear()
             sent.clear()
             began = time.perf_counter()
             click = {"kind": ["add"], "channel": [0], "place": [-1], "t": [(0.618 * i) % 1.0], "y": [0.5], "serial": [i]}
@@ -47,7 +47,7 @@ def clicked(gallery, title: str, beside: tuple[str, ...]) -> tuple[list[float], 
             size = len(message.content_json) + sum(len(buffer.to_bytes()) for buffer in message.buffers)
             seconds.append(time.perf_counter() - began)
             sizes.append(size)
-    assert len(page.session.observations) > 0
+    assert len(page.state.observations) > 0
     return seconds[WARM_UP:], sizes[WARM_UP:]
 
 
@@ -60,12 +60,12 @@ def main() -> None:
     from odeprocess.serving.playground import ModelMenu, demo_models, load_views
     from odeprocess.serving.playground.predictions import warm_up
 
-    root, rows = demo_models.cache(), []
-    gallery = ModelMenu(load_views([demo_models.train(name, root) for name in ("sines", "predator-prey")]))
-    for view in gallery.views.values():
+    root, rows = demo_models.cache_folder(), []
+    menu = ModelMenu(load_views([demo_models.train(name, root) for name in ("sines", "predator-prey")]))
+    for view in menu.views.values():
         warm_up(view)
     for title, beside in CASES:
-        seconds, sizes = clicked(gallery, title, beside)
+        seconds, sizes = measure_clicks(menu, title, beside)
         median, slow = statistics.median(seconds), sorted(seconds)[int(0.95 * len(seconds))]
         row = {"exhibit": title, "models": 1 + len(beside), "clicks": CLICKS, "median_s": median, "p95_s": slow}
         rows.append({**row, "bytes": statistics.median(sizes)})

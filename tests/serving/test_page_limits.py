@@ -1,4 +1,4 @@
-"""Visits of the playground: so many at once, and each ends when nobody is there or nothing is done."""
+"""Limits on open pages of the playground: their number, and the end of disconnected and of idle ones."""
 
 import contextlib
 import gc
@@ -14,31 +14,31 @@ from fastapi import FastAPI
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from odeprocess.serving.http.run import bound
+from odeprocess.serving.http.run import bind
 from odeprocess.serving.playground import ModelMenu, load_views, mount
 from odeprocess.serving.playground.page import Page
 from playground_cases import prey_folder
-from server_cases import shape
+from server_cases import error_of
 
 pytestmark = [  # Panel uses Tornado, and itself, as they were
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),
 ]
-LONGEST = 60.0  # seconds that anything may take, on the busiest machine
+LONGEST = 60.0  # seconds that one step may take, on a busy machine
 MOST = 3
 
 
 @pytest.fixture(scope="module")
-def gallery(tmp_path_factory) -> ModelMenu:
+def menu(tmp_path_factory) -> ModelMenu:
     return ModelMenu(load_views([prey_folder(tmp_path_factory.mktemp("models"))]))
 
 
 @contextlib.contextmanager
-def mounted(gallery, **how):
-    """The port of an application of somebody's own, which has the playground."""
-    app, listening = FastAPI(), bound("127.0.0.1", 0)
+def mounted(menu, **options):
+    """Runs an application with a route of its own and the playground; yields its port."""
+    app, listening = FastAPI(), bind("127.0.0.1", 0)
     app.get("/own")(lambda: "theirs")
-    mount(app, gallery, **how)
+    mount(app, menu, **options)
     listening.listen()
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -70,19 +70,19 @@ def until(law) -> None:
         time.sleep(0.05)
 
 
-def test_there_is_room_for_so_many_and_the_next_is_told(gallery):
-    with mounted(gallery, visitors=MOST, away=0.5) as port, contextlib.ExitStack() as visits:
+def test_the_number_of_pages_is_limited(menu):
+    with mounted(menu, max_pages=MOST, away_seconds=0.5) as port, contextlib.ExitStack() as visits:
         for _ in range(MOST):
             visits.enter_context(socket(port, page(port))).recv(LONGEST)
         refused = page(port, Accept="text/html")
-        assert refused.status_code == 503 and f"{MOST} visitors are here" in refused.text and "<h1>" in refused.text
-        assert shape(page(port))["code"] == "visitors"
+        assert refused.status_code == 503 and f"{MOST} pages are open" in refused.text and "<h1>" in refused.text
+        assert error_of(page(port))["code"] == "visitors"
         visits.pop_all().close()
         until(lambda: page(port).status_code == 200)
 
 
-def test_visits_end_and_leave_nothing_behind(gallery):
-    with mounted(gallery, visitors=MOST, away=0.2) as port:
+def test_disconnected_pages_are_closed_and_freed(menu):
+    with mounted(menu, max_pages=MOST, away_seconds=0.2) as port:
         others = {id(each) for each in pages()}  # of servers that have ended
         first = page(port)
         with socket(port, first) as visit:
@@ -94,22 +94,22 @@ def test_visits_end_and_leave_nothing_behind(gallery):
             return ours() is None
 
         until(gone)
-        with pytest.raises(InvalidStatus, match="404"), socket(port, first):  # what has ended does not begin again
+        with pytest.raises(InvalidStatus, match="404"), socket(port, first):  # a closed page cannot be opened again
             pass
 
 
-def test_a_visit_on_which_nothing_is_done_ends(gallery):
-    with mounted(gallery, visitors=1, idle=0.5, away=0.2) as port:
+def test_an_idle_page_is_closed(menu):
+    with mounted(menu, max_pages=1, idle_seconds=0.5, away_seconds=0.2) as port:
         with socket(port, page(port)) as visit:
             visit.recv(LONGEST)
-            with pytest.raises(ConnectionClosed, match=r"1001.*nothing has been done"):
+            with pytest.raises(ConnectionClosed, match=r"1001.*has not been used"):
                 while True:
                     visit.recv(LONGEST)
         until(lambda: page(port).status_code == 200)
 
 
-def test_in_an_application_of_ones_own_the_page_is_guarded_and_the_rest_is_not(gallery):
-    with mounted(gallery, hosts=["models.example.org"]) as port:
+def test_mount_checks_access_to_the_page_only(menu):
+    with mounted(menu, hosts=["models.example.org"]) as port:
         for host, status in {"localhost": 200, "models.example.org": 200, "evil.example": 400}.items():
             assert page(port, Host=host).status_code == status
         assert page(port, Origin="http://evil.example").status_code == 403

@@ -1,14 +1,14 @@
-"""WebSockets: what comes after a frame that is none ends the connection, and not with a traceback."""
+"""uvicorn's WebSocket protocol, without a traceback where a client sends an invalid frame."""
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import WebSocketException
 
 
-class Socket(WebSocketsSansIOProtocol):
-    """uvicorn's, which fails where text that is no UTF-8 and the end of a connection come at once."""
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's protocol, which raises where invalid UTF-8 and the end of a connection arrive together; this one closes it."""
 
     def data_received(self, data: bytes) -> None:
-        """Some of a frame, or of several."""
+        """Called with parts of frames."""
         try:
             super().data_received(data)
         except WebSocketException:

@@ -1,5 +1,5 @@
-// The page is there. What the plots' gestures share is kept on `gestures`, whose `data` the server listens to.
-gestures.tell = (kind, channel = 0, place = -1, t = 0, y = 0) => {
+// Runs when the page has been loaded. The plots' gestures share `gestures`; the server gets each change of its `data`.
+gestures.send = (kind, channel = 0, place = -1, t = 0, y = 0) => {
   gestures.serial = (gestures.serial ?? 0) + 1;
   gestures.data = {kind: [kind], channel: [channel], place: [place], t: [t], y: [y], serial: [gestures.serial]};
 };
@@ -18,22 +18,22 @@ gestures.nearest = (fig, points, channel, x, y) => {
   return best;
 };
 
-// The theme that is on, now and whenever it changes.
+// Sends the theme, now and whenever it changes.
 const theme = document.documentElement.dataset.theme;
 document.getElementById("theme").setAttribute("aria-pressed", theme === "dark");
-if (theme !== drawn) gestures.tell(theme);
-window.addEventListener("odeprocess-theme", (event) => gestures.tell(event.detail));
+if (theme !== drawn) gestures.send(theme);
+window.addEventListener("odeprocess-theme", (event) => gestures.send(event.detail));
 
-// The key that deletes the selected point; and a frame around a plot that has the focus, for those who use keys.
+// Keys: Delete and Backspace delete the selected point; Tab turns on the frame around the plot that has the focus.
 window.addEventListener("keydown", (event) => {
   if (event.key === "Tab") document.documentElement.dataset.keys = "yes";
   const writing = event.composedPath()[0].matches?.("input, select, textarea, button");
-  if (!writing && (event.key === "Delete" || event.key === "Backspace")) gestures.tell("delete-selected");
+  if (!writing && (event.key === "Delete" || event.key === "Backspace")) gestures.send("delete-selected");
 });
 window.addEventListener("pointerdown", () => delete document.documentElement.dataset.keys);
 
-// A finger on a point drags it; anywhere else it scrolls the page.
-const held = (event) => {
+// A finger on a point drags the point; anywhere else it scrolls the page.
+const preventScroll = (event) => {
   const path = event.composedPath();
   const view = [...Bokeh.index.all_views()].find((each) => each.model.type === "Figure" && path.includes(each.el));
   const dots = view?.model.renderers.find((each) => each.name === "points");
@@ -42,4 +42,4 @@ const held = (event) => {
   const x = view.frame.x_scale.invert(finger.clientX - box.left), y = view.frame.y_scale.invert(finger.clientY - box.top);
   if (gestures.nearest(view.model, dots.data_source, view.model.tags[0], x, y) >= 0) event.preventDefault();
 };
-document.addEventListener("touchstart", held, {passive: false, capture: true});
+document.addEventListener("touchstart", preventScroll, {passive: false, capture: true});

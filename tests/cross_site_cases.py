@@ -1,4 +1,4 @@
-"""A page of another site, in a real browser: it tries what a page can to get at a server."""
+"""A page of another site, in a real browser, which tries to use a server in every way that pages have."""
 
 import contextlib
 import http.server
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from playwright.sync_api import Browser, BrowserContext
 
 SCRIPT = """async ([server, page, socket, token]) => {
-  const tried = {};
+  const results = {};
   const attempt = async (name, act) => {
-    try { tried[name] = await act(); } catch (error) { tried[name] = "nothing"; }
+    try { results[name] = await act(); } catch (error) { results[name] = "nothing"; }
   };
   await attempt("read", async () => (await fetch(server + page, {credentials: "include"})).text());
   await attempt("sent", async () => (await fetch(server + "/api/v1/series", {
@@ -36,13 +36,13 @@ SCRIPT = """async ([server, page, socket, token]) => {
     document.body.append(frame);
     setTimeout(() => resolve("nothing"), 3000);
   }));
-  return tried;
+  return results;
 }"""
 
 
 @contextlib.contextmanager
-def elsewhere() -> Iterator[int]:
-    """The port of another server on this machine, which has one empty page."""
+def other_site() -> Iterator[int]:
+    """Runs another server on this machine, with one empty page; yields its port."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -62,16 +62,16 @@ def elsewhere() -> Iterator[int]:
         server.server_close()
 
 
-def tried(
+def attack_from_page(
     browser: Browser | BrowserContext, at: str, server: str, page: str, socket: str, token: str
 ) -> tuple[dict[str, str], str]:
-    """What a page at the address `at` gets out of a server, and where the frame is that it put the server's page into."""
-    found = browser.new_page()
-    found.goto(at)
-    came = found.evaluate(SCRIPT, [server, page, socket, token])
-    (frame,) = [frame for frame in found.frames if frame != found.main_frame]
-    while not frame.url:  # the browser is still about it
-        found.wait_for_timeout(50)
-    framed = frame.url
-    found.close()
-    return came, framed
+    """What a page at the address `at` gets from a server, and the address of the frame in which it shows the server's page."""
+    attacker = browser.new_page()
+    attacker.goto(at)
+    results = attacker.evaluate(SCRIPT, [server, page, socket, token])
+    (frame,) = [frame for frame in attacker.frames if frame != attacker.main_frame]
+    while not frame.url:  # the browser is still loading it
+        attacker.wait_for_timeout(50)
+    frame_url = frame.url
+    attacker.close()
+    return results, frame_url
