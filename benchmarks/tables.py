@@ -29,7 +29,7 @@ def theophylline() -> list[dict]:
     import pandas as pd
 
     import odeprocess as odp
-    from odeprocess.experiments.baselines.gp_per_series import baseline_scores
+    from odeprocess.experiments.baselines.gaussian_processes_on_tables import score_gaussian_processes
 
     table = pd.read_csv(odp.data.table_path("theophylline"))
     scores, seconds, baseline = [], [], []
@@ -38,7 +38,7 @@ def theophylline() -> list[dict]:
         forecaster = odp.Forecaster()
         seconds.append(timed(lambda f=forecaster, train=train: f.fit(train, "series", "t", "y1", static=["dose", "wt"])))
         scores.append(forecaster.evaluate(test, CONTEXT["theophylline"], "forecast", by="series"))
-        baseline.append(baseline_scores(forecaster, train, test, CONTEXT["theophylline"], "forecast"))
+        baseline.append(score_gaussian_processes(forecaster, train, test, CONTEXT["theophylline"], "forecast"))
     return [compared("theophylline", "forecast", pd.concat(scores), pd.concat(baseline), seconds)]
 
 
@@ -47,7 +47,7 @@ def brusselator() -> list[dict]:
     import pandas as pd
 
     import odeprocess as odp
-    from odeprocess.experiments.baselines.gp_per_series import baseline_scores
+    from odeprocess.experiments.baselines.gaussian_processes_on_tables import score_gaussian_processes
 
     table = pd.read_csv(odp.data.table_path("brusselator"))
     for k in (1, 2):
@@ -60,7 +60,9 @@ def brusselator() -> list[dict]:
     rows, context = [], CONTEXT["brusselator"]
     for split in ("interpolation", "forecast"):
         ours = forecaster.evaluate(test, context, split, by="series")
-        rows.append(compared("brusselator", split, ours, baseline_scores(forecaster, train, test, context, split), seconds))
+        rows.append(
+            compared("brusselator", split, ours, score_gaussian_processes(forecaster, train, test, context, split), seconds)
+        )
         fast = forecaster.evaluate(test, context, split, by="series", refine=False)
         rows[-1]["without refinement"] = {name: float(fast[name].mean()) for name in SCORES}
     return rows

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline, baseline_scores
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline, score_gaussian_processes
 from odeprocess.posterior.plots import COLOURS, INK
 
 ROOT = Path(__file__).parent.parent
@@ -63,7 +63,7 @@ class Scores(NamedTuple):
     def of(cls, forecaster: odp.Forecaster, train: Any, test: Any, context: int, split: str) -> "Scores":
         """Both are given the same rows of each series, and asked about the others."""
         ours = forecaster.evaluate(test, context, split, by="series")
-        return cls(ours, baseline_scores(forecaster, train, test, context, split))
+        return cls(ours, score_gaussian_processes(forecaster, train, test, context, split))
 
     @classmethod
     def joined(cls, parts: Sequence["Scores"]) -> "Scores":
@@ -122,7 +122,7 @@ class Panel(NamedTuple):
 
 
 def ask(
-    forecaster: odp.Forecaster, baseline: GaussianBaseline, table: Any, context: int, until: float, title: str
+    forecaster: odp.Forecaster, baseline: GaussianProcessBaseline, table: Any, context: int, until: float, title: str
 ) -> list[Panel]:
     """What both say of one series after its first rows, a panel for each variable.
 

@@ -10,7 +10,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 
 TRAIN, TEST, CONTEXT = 300, 60, 12
 LABELS = {"Time": "time", "Value_1": "species 1", "Value_2": "species 2"}
@@ -30,7 +30,7 @@ def main() -> None:
     scores = Scores.of(forecaster, train, test, CONTEXT, "forecast")
     scores.report("brusselator", "Everything after the first twelve rows", run, time.process_time() - began)
 
-    baseline = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed)
+    baseline = GaussianProcessBaseline.from_training_table(forecaster, train, transformed=scores.transformed)
     each = sorted((rows for _, rows in test.groupby("ID")), key=len)[-3:]
     asked = [ask(forecaster, baseline, rows, CONTEXT, 50.0, "{}") for rows in each]
     panels = [panels[j]._replace(title=f"series {rows['ID'].iloc[0]}, {LABELS[panels[j].variable]}")

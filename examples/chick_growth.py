@@ -10,7 +10,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 
 COLUMNS = {"series": "series", "time": "t", "values": "y1", "static": "diet", "categories": ["diet"]}
 CONTEXT, FOLDS = 4, 5
@@ -32,7 +32,7 @@ def main() -> None:
     scores.report("chick_growth", "Days 8 to 21, given the first week", run, time.process_time() - began)
 
     forecaster, train, test, _ = parts[0]
-    baseline, panels = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed), []
+    baseline, panels = GaussianProcessBaseline.from_training_table(forecaster, train, transformed=scores.transformed), []
     for diet, chicks in test.groupby("diet"):
         for _, chick in list(chicks.groupby("series"))[: 2 if diet in (1, 3) else 1]:
             panels += ask(forecaster, baseline, chick, CONTEXT, 21.0, f"a chick on diet {diet}")

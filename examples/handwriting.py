@@ -13,7 +13,7 @@ import pandas as pd
 from _compare import OURS, THEIRS, Run, Scores, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 from odeprocess.posterior.plots import COLOURS, INK
 
 LETTERS, CONTEXT, POINTS = "aegmsw", 10, 30
@@ -31,7 +31,7 @@ def letters(each: int) -> Any:
     return pd.concat(frames, ignore_index=True)
 
 
-def draw(forecaster: odp.Forecaster, baseline: GaussianBaseline, test: Any, run: Run) -> None:
+def draw(forecaster: odp.Forecaster, baseline: GaussianProcessBaseline, test: Any, run: Run) -> None:
     """A letter of each kind: the whole stroke, ten points of it, and what both make of them."""
     chosen = test[test["id"].isin(test.groupby("kind")["id"].first())]
     given = chosen.groupby("id").sample(CONTEXT, random_state=4).sort_values(["id", "t"])
@@ -66,7 +66,7 @@ def main() -> None:
     forecaster = odp.Forecaster(**run.options).fit(train, "id", "t", ["x", "y"], origin="absolute")
     scores = Scores.of(forecaster, train, test, CONTEXT, "interpolation")
     scores.report("handwriting", "The stroke between ten points", run, time.process_time() - began)
-    draw(forecaster, GaussianBaseline.learn(forecaster, train, transformed=scores.transformed), test, run)
+    draw(forecaster, GaussianProcessBaseline.from_training_table(forecaster, train, transformed=scores.transformed), test, run)
 
 
 if __name__ == "__main__":

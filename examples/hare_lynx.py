@@ -13,7 +13,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 
 CONTEXTS = (8, 10, 12, 14)
 LABELS = {"year": "year", "hares": "hares, thousands", "lynxes": "lynxes, thousands"}
@@ -50,7 +50,7 @@ def main() -> None:
     scores = Scores.joined(parts)
     scores.report("hare_lynx", "The real record, given 8, 10, 12 and 14 years", run, time.process_time() - began)
 
-    baseline = GaussianBaseline.learn(forecaster, real, transformed=scores.transformed)
+    baseline = GaussianProcessBaseline.from_training_table(forecaster, real, transformed=scores.transformed)
     panels = ask(forecaster, baseline, real, 10, 20.0, "{} of Hudson Bay, from ten years on")
     save(draw_forecasts(panels, "year", LABELS, wide=2), run.out / "hare_lynx.png")
 

@@ -12,7 +12,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 
 HELD_OUT = ["Bradford", "Cardiff", "Hastings", "Leeds", "Northwich"]
 DRAWN = ["Bradford 1948", "Bradford 1954", "Hastings 1948", "Hastings 1954", "Leeds 1948", "Leeds 1954"]
@@ -42,7 +42,7 @@ def main() -> None:
     scores = Scores.of(forecaster, train, test, CONTEXT, "forecast")
     scores.report("measles", "The second year, given the first", run, time.process_time() - began)
 
-    baseline, panels = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed), []
+    baseline, panels = GaussianProcessBaseline.from_training_table(forecaster, train, transformed=scores.transformed), []
     for name, rows in test.groupby("id"):
         if run.quick or name in DRAWN:
             panels += ask(forecaster, baseline, rows, CONTEXT, 2.0, f"{name} and the year after")

@@ -10,7 +10,7 @@ import pandas as pd
 from _compare import Scores, ask, draw_forecasts, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 
 COLUMNS = {"series": "series", "time": "t", "values": "y1", "static": ["dose", "wt"]}
 CONTEXT = 3
@@ -34,7 +34,7 @@ def main() -> None:
 
     panels = []
     for subject, (forecaster, train, test, _) in zip(subjects[:6], parts, strict=False):
-        baseline = GaussianBaseline.learn(forecaster, train, transformed=scores.transformed)
+        baseline = GaussianProcessBaseline.from_training_table(forecaster, train, transformed=scores.transformed)
         panels += ask(forecaster, baseline, test, CONTEXT, 25.0, f"subject {subject}, left out")
     figure = draw_forecasts(panels, "t", LABELS)
     save(figure, run.out / "theophylline.png")

@@ -93,7 +93,7 @@ def gaussian(view: ModelView, question: Question, *, times: np.ndarray | None = 
     """
     from scipy.stats import norm
 
-    from odeprocess.experiments.baselines.gaussian_processes import per_series
+    from odeprocess.experiments.baselines.gaussian_processes import predict_each_series
 
     t, scaling = grid(view) if times is None else times, view.model.scaling
     low, high = view.span
@@ -102,7 +102,7 @@ def gaussian(view: ModelView, question: Question, *, times: np.ndarray | None = 
     at, seen = np.zeros((1, size)), np.full((1, size, view.channels), np.nan)
     at[0, :count] = 4 * (question.t - low) / (high - low) - 2
     seen[0, :count] = scaling.values(view.into_model(question.y))
-    curve = per_series(at, seen, (4 * (t - low) / (high - low) - 2)[None])
+    curve = predict_each_series(at, seen, (4 * (t - low) / (high - low) - 2)[None])
     std = np.sqrt(curve.std**2 + (curve.noise**2 if question.of == "observations" else 0.0))[0]
     reach = norm.ppf(0.5 + question.level / 2) * std
     mean, below, above = (
