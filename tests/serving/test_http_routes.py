@@ -246,7 +246,7 @@ def test_with_a_token_only_health_is_open_and_idle_series_expire(sines):
 
 
 def test_the_server_is_as_its_openapi_document_says(client, tmp_path):
-    """All checks of schemathesis; benchmarks/live.py gives it more examples."""
+    """All checks of schemathesis; benchmarks/streams_and_server.py gives it more examples."""
     url, program = str(client.base_url.join(f"{API}/openapi.json")), Path(sys.executable).with_name("schemathesis")
     options = ["--checks", "all", "--max-examples", "8", "--exclude-path-regex", "events$", "--phases", "coverage,fuzzing"]
     options += ["--seed", "0", "--generation-deterministic"]

@@ -31,9 +31,7 @@ from typing import Any
 from odeprocess.common.storage import replace_file
 from odeprocess.version import __version__
 
-DIGITS = (
-    6  # significant digits of the numbers in rows. Pages show two to four; with five digits two of them changed by rounding twice
-)
+DIGITS = 6  # significant digits in rows. Pages show two to four; with five, rounding twice changed two of their numbers
 MEASURED = ("mean", "stderr", "values", "median", "paper_mean", "paper_stderr", "tie")  # fields that differ by metric
 RUN = "run.json"
 
