@@ -74,9 +74,9 @@ def tabulate_roofline(rows: Rows) -> str:
             lines.append((row["model"], str(row["batch"]), flops, format_duration(row["seconds"]), format_duration(taken), over))
     for row in select(rows, "machine"):
         rate, moved, launch = row["flops_a_second"] / 1e9, row["bytes_a_second"] / 1e9, row["launch_seconds"]
-        said = f"The machine: {rate:,.0f} GFLOP/s in a large product, {moved:,.0f} GB/s in a copy, {format_duration(launch)} for "
+        machine = f"The machine: {rate:,.0f} GFLOP/s in a large product, {moved:,.0f} GB/s in a copy, {format_duration(launch)} for "
         return (
-            f"{make_table(('', 'batch', 'work', 'floor', 'measured', 'ratio'), lines)}\n\n{said}the smallest operation in a loop."
+            f"{make_table(('', 'batch', 'work', 'floor', 'measured', 'ratio'), lines)}\n\n{machine}the smallest operation in a loop."
         )
     return ""
 
@@ -106,7 +106,7 @@ def tabulate_batches(rows: Rows) -> str:
         memory = row["device_gib"] or row["peak_gib"]
         each = format_duration(row["seconds"] / row["batch"])
         lines.append((row["model"], str(row["batch"]), format_duration(row["seconds"]), each, f"{memory:.2f} GiB"))
-    return make_table(("", "batch", "a step", "a series", "most memory"), lines)
+    return make_table(("", "batch", "a step", "a series", "peak memory"), lines)
 
 
 def tabulate_chunks(rows: Rows) -> str:
@@ -116,12 +116,12 @@ def tabulate_chunks(rows: Rows) -> str:
         memory = f"{row['peak_gib']:.2f} GiB" if "peak_gib" in row else "as above"
         rate = f"{row['series'] / row['seconds']:,.0f}"
         lines.append((f"{row['series']:,}", format_duration(row["seconds"]), rate, memory))
-    return make_table(("series", "time", "series a second", "most memory"), lines)
+    return make_table(("series", "time", "series a second", "peak memory"), lines)
 
 
 def tabulate_kernel(rows: Rows) -> str:
     """A table of the fused integration, forward and backward, beside unrolled fixed steps; and of whole training steps."""
-    names = {"integration-forward-backward": "integration, forward and back", "training-step": "a step of training"}
+    names = {"integration-forward-backward": "integration, forward and backward", "training-step": "a training step"}
     lines = []
     for row in rows:
         if row["benchmark"] in names and row["solver"] == "fused":
