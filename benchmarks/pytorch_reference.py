@@ -73,7 +73,7 @@ class Reference(nn.Module):
 
         path: Any = odeint(velocity, l0, times, **self.tolerances) if self.tuned else odeint(whole, z, times)
         path = path[1:, :, : self.l_dim].transpose(0, 1)
-        return torch.load_views(path, 1, place[..., None].expand(-1, -1, self.l_dim))
+        return torch.gather(path, 1, place[..., None].expand(-1, -1, self.l_dim))
 
     def forward(self, t: torch.Tensor, y: torch.Tensor, context: int, noise: torch.Tensor) -> torch.Tensor:
         """The negative ELBO a series; the first `context` of the points are the context, all of them the target."""

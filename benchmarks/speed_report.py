@@ -74,10 +74,9 @@ def tabulate_roofline(rows: Rows) -> str:
             lines.append((row["model"], str(row["batch"]), flops, format_duration(row["seconds"]), format_duration(taken), over))
     for row in select(rows, "machine"):
         rate, moved, launch = row["flops_a_second"] / 1e9, row["bytes_a_second"] / 1e9, row["launch_seconds"]
-        machine = f"The machine: {rate:,.0f} GFLOP/s in a large product, {moved:,.0f} GB/s in a copy, {format_duration(launch)} for "
-        return (
-            f"{make_table(('', 'batch', 'work', 'floor', 'measured', 'ratio'), lines)}\n\n{machine}the smallest operation in a loop."
-        )
+        table = make_table(("", "batch", "work", "roofline", "measured", "ratio"), lines)
+        rates = f"{rate:,.0f} GFLOP/s in a large product, {moved:,.0f} GB/s in a copy"
+        return f"{table}\n\nThe machine: {rates}, {format_duration(launch)} for the smallest operation in a loop."
     return ""
 
 

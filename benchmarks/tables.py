@@ -64,7 +64,7 @@ def measure_brusselator() -> list[dict]:
         rows.append(
             compare("brusselator", split, ours, score_gaussian_processes(forecaster, train, test, context, split), seconds)
         )
-        fast = forecaster.evaluate(test, context, split, by="series", refine=False)
+        fast = forecaster.evaluate(test, context, split, by="series", inference="amortised")
         rows[-1]["without refinement"] = {name: float(fast[name].mean()) for name in SCORES}
     return rows
 
@@ -100,10 +100,10 @@ def measure_large(count: int) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.parquet"
         pyarrow.parquet.write_table(pa.table({"id": np.repeat(np.arange(count), 20), "t": t.ravel(), "y": y.ravel()}), path)
-        forecaster = odp.Forecaster(epochs=1, em_epochs=1, held_out=0)
+        forecaster = odp.Forecaster(model="ndp-skip", options={"epochs": 1, "em_epochs": 1}, held_out=0)
         steps = {
             "fit": lambda: forecaster.fit(path),
-            "predict, fast": lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0], refine=False),
+            "predict, fast": lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0], inference="amortised"),
         }
         if count <= 1_000:
             steps["predict"] = lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0])

@@ -80,7 +80,7 @@ class TableRows:
         found[self.rows] = values
         return found
 
-    def load_views(self, picked: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def gather(self, picked: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of given rows, an array of them for each series, padded to a bucket with NaN."""
         length = bucket(max((len(rows) for rows in picked), default=0))
         t, y = np.zeros((len(picked), length)), np.full((len(picked), length, self.y.shape[1]), np.nan)
@@ -124,7 +124,7 @@ class TableRows:
         most = max(int(np.quantile(lengths, 0.9)), MOST_PADDED // len(picked), 1)
         rng = np.random.default_rng(0)
         picked = [rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False)) for rows in picked]
-        t, y = self.load_views(picked)
+        t, y = self.gather(picked)
         longest = min(int(lengths.max()), most)
         return pack(t[:, :longest], y[:, :longest], self.static[index])
 

@@ -13,8 +13,8 @@ from odeprocess.data.series import Series
 from odeprocess.data.tasks import Task, TaskSampler
 from odeprocess.process import Spec, variant
 from odeprocess.training.fit import fit
+from odeprocess.training.fit_result import Fit
 from odeprocess.training.options import FitOptions
-from odeprocess.training.result import Fit
 
 DIGITS = {source.name: source for source in (rotating, variable_rotating)}
 
@@ -114,7 +114,7 @@ class Protocol:
         if self.scaled_times:
             scaling = Scaling.fit(series, values=False)
         defaults = {"sampler": self.sampler, "options": self.options, "scaling": scaling}
-        return fit(spec, series, **{**defaults, **arguments})
+        return fit(series, spec, **{**defaults, **arguments})
 
     def replace(self, **changes: Any) -> "Protocol":
         """A copy with some fields changed."""

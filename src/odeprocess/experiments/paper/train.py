@@ -7,7 +7,7 @@ import numpy as np
 
 from odeprocess.experiments.definitions import Advance, Cell, Experiment, Job
 from odeprocess.experiments.result_files import run_folder
-from odeprocess.training.result import Fit
+from odeprocess.training.fit_result import Fit
 
 from . import digit_classifier
 from .active_learning import measure_errors_by_queries

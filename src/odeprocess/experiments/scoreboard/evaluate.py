@@ -9,13 +9,13 @@ import numpy as np
 from odeprocess.data.scaling import Scaling
 from odeprocess.experiments.baselines import attentive_neural_process, gaussian_processes
 from odeprocess.experiments.baselines.attentive_neural_process import AttentiveNeuralProcess
+from odeprocess.posterior.latent_posterior import Inference
 from odeprocess.posterior.model import Model
 
-from .models import Progress
+from .models import DRAWS, Progress
 from .series_scores import NOISE_FLOOR, score_draws, score_normals
 from .tasks import ScoreboardTask
 
-DRAWS = 128  # latent draws behind a prediction
 SERIES_AT_ONCE = 250  # bounds the memory of a prediction
 PADDED_FROM = 20  # contexts of so many points or more are padded to the series' length, so that they share one compilation
 
@@ -71,8 +71,8 @@ def score_cells(
     return found
 
 
-def score_model(model: Model, task: ScoreboardTask, *, refined: bool, progress: Progress) -> CellScores:
-    """Scores a model of ours, with exact inference (`refined`) or with the encoder's."""
+def score_model(model: Model, task: ScoreboardTask, *, inference: Inference, progress: Progress) -> CellScores:
+    """Scores a model of ours, with exact or with amortised inference."""
     test, floor = task.test, NOISE_FLOOR * task.spread
     t, y = np.asarray(test.t, np.float64), np.asarray(test.y, np.float64)
 
@@ -80,8 +80,8 @@ def score_model(model: Model, task: ScoreboardTask, *, refined: bool, progress: 
         width = query.context if query.context < PADDED_FROM else t.shape[1]
         padding = np.where(np.arange(width) < query.context, 0.0, np.nan)[:, None]
         seen_t, seen_y = query.take(t, width), query.take(y, width) + padding
-        posterior = model.condition(seen_t, seen_y, key=jr.key(query.part.start), draws=DRAWS)
-        posterior = posterior.refine() if refined else posterior
+        key = jr.key(query.part.start)
+        posterior = model.condition(seen_t, seen_y, key=key, draws=DRAWS, inference=inference)
         draws = np.asarray(posterior.sample(t[0], of="function"), np.float64)
         function_std = np.asarray(posterior.std(t[0], of="function"), np.float64)
         noise = np.sqrt(np.maximum(np.asarray(posterior.std(t[0])) ** 2 - function_std**2, floor**2))[:, None]

@@ -1,6 +1,5 @@
 """The models of the scoreboard, by name, and how each is trained."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,14 +8,14 @@ from odeprocess.experiments.baselines.attentive_neural_process import AttentiveN
 from odeprocess.experiments.paper.protocol import protocol
 from odeprocess.posterior.model import Model, load
 from odeprocess.training.fit import fit
-from odeprocess.training.model_selection import held_back, winners
-from odeprocess.training.recipes import recipe
+from odeprocess.training.recipes import BATCH, make_recipe
 
 from .tasks import ScoreboardTask
 
 PAPER = {"paper-ndp": "ndp", "paper-np": "np"}  # trained as in the paper
 GAUSSIAN_PROCESSES = ("gp-series", "gp-shared", "gp-oracle")
-STEPS, BASELINE_STEPS, QUICK_STEPS = 2000, 3000, 20  # gradient steps: of the default model, of baselines, of a rehearsal
+BASELINE_STEPS, QUICK_STEPS = 3000, 20  # gradient steps: of the neural baselines, chosen by hand; of a rehearsal
+DRAWS = 128  # latent draws behind a prediction
 
 Progress = Callable[[str], None]
 
@@ -38,26 +37,22 @@ def load_or_train(task: ScoreboardTask, name: str, seeds: tuple[int, ...], folde
 
 def train(task: ScoreboardTask, name: str, seeds: tuple[int, ...], progress: Progress) -> Sequence[Model | None]:
     """Trains a model, once for each seed; `None` where training diverged."""
-    series = task.train
+    series, steps = task.train, QUICK_STEPS if task.quick else BASELINE_STEPS
+    epochs = max(1, round(steps * min(BATCH, len(series)) / len(series)))
     if name == "default":
-        kept, held = held_back(series)
-        return winners(kept, held, steps=QUICK_STEPS if task.quick else STEPS, seeds=seeds, progress=progress)
+        # One call for each seed, so that each selects a model and calibrates it by itself.
+        short = {"epochs": epochs, "em_epochs": epochs} if task.quick else None
+        return [
+            fit(series, "auto", effort="best", options=short, seeds=seed, draws=DRAWS, progress=progress).model for seed in seeds
+        ]
     if name in PAPER:
         plan = protocol(task.name)
         plan = plan.replace(epochs=2) if task.quick else plan
         return plan.fit(PAPER[name], series, seeds=seeds, progress=progress).models
-    plan = recipe(series, spec=name, steps=QUICK_STEPS if task.quick else BASELINE_STEPS)
-    plan = {**plan, "options": dataclasses.replace(plan["options"], em_epochs=0)}
-    return fit(series=series, seeds=seeds, progress=progress, **plan).models
-
-
-def calibrate(model: Model, task: ScoreboardTask, *, refined: bool, draws: int) -> Model:
-    """The default model, calibrated on the series that were held out of its training and on some of the others."""
-    kept, held = held_back(task.train)
-    return model.calibrated(held, seen=kept, refined=refined, draws=draws)
+    return fit(series, name, options={"epochs": epochs, "em_epochs": 0}, held_out=0, seeds=seeds, progress=progress).models
 
 
 def train_attentive(task: ScoreboardTask, seed: int) -> AttentiveNeuralProcess:
-    """An attentive neural process."""
+    """Trains an attentive neural process."""
     series, steps = task.train, QUICK_STEPS if task.quick else BASELINE_STEPS
-    return attentive_neural_process.train(series, recipe(series)["sampler"], steps, seed)
+    return attentive_neural_process.train(series, make_recipe(series).sampler, steps, seed)

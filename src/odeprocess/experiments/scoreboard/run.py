@@ -7,9 +7,10 @@ from typing import Any
 from odeprocess.experiments.baselines.gaussian_processes import TRUE_KERNELS
 from odeprocess.experiments.definitions import Advance, Experiment, Job
 from odeprocess.experiments.result_files import run_folder
+from odeprocess.posterior.latent_posterior import Inference
 
-from .evaluate import DRAWS, score_attentive, score_gaussian_process, score_model
-from .models import GAUSSIAN_PROCESSES, Progress, calibrate, load_or_train, train_attentive
+from .evaluate import score_attentive, score_gaussian_process, score_model
+from .models import GAUSSIAN_PROCESSES, Progress, load_or_train, train_attentive
 from .tasks import ScoreboardTask
 
 
@@ -52,11 +53,11 @@ def run_model(task: ScoreboardTask, name: str, seeds: tuple[int, ...], folder: P
     began = time.perf_counter()
     models = load_or_train(task, name, seeds, folder, progress)
     seconds = time.perf_counter() - began
-    variants = {"default": True, "default-amortised": False} if name == "default" else {name: False}
-    scores = {variant: [] for variant in variants}
-    for model in models:
-        for variant, refined in variants.items():
-            if name == "default" and not task.quick:
-                model = calibrate(model, task, refined=refined, draws=DRAWS)
-            scores[variant].append(score_model(model, task, refined=refined, progress=progress))
+    kinds: dict[str, Inference] = (
+        {"default": "auto", "default-amortised": "amortised"} if name == "default" else {name: "amortised"}
+    )
+    scores = {
+        variant: [score_model(model, task, inference=kind, progress=progress) for model in models]
+        for variant, kind in kinds.items()
+    }
     return {**about, "seeds": len(scores[name]), "scores": scores, "train_seconds": seconds}
