@@ -73,14 +73,14 @@ def reproduce(
     with user_errors():
         prepare(device)
         from odeprocess.experiments.paper.report import write_page
-        from odeprocess.experiments.reproduce import chosen, only as part, reproduce, total_work
+        from odeprocess.experiments.reproduce import count_work, find_experiments, reproduce, select_variants
         from odeprocess.experiments.result_files import write_json
         from odeprocess.experiments.scoreboard.report import write_scoreboard
 
-        whole = chosen(name, num_seeds=seeds, quick=quick)
-        parts = [part(each, only) if only else each for each in whole]
+        whole = find_experiments(name, num_seeds=seeds, quick=quick)
+        parts = [select_variants(each, only) if only else each for each in whole]
         rows: list[dict[str, Any]] = []
-        with _progress_bar(total_work(parts, out)) as advance:
+        with _progress_bar(count_work(parts, out)) as advance:
             for each in whole:
                 rows += reproduce(each, out, advance, variants=only or ())["rows"]
         if json_file is not None:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 
 from odeprocess.common import checks
+from odeprocess.common.scores import coverage, crps_draws
 from odeprocess.posterior.series_keys import hash_name
 
 from .predict import Predictor
@@ -67,19 +68,10 @@ def _each(posterior: Any, layout: Layout, t: np.ndarray, truth: np.ndarray, x: n
         "mse": (truth - mean) ** 2,
         "mae": np.abs(truth - units.to_user(posterior.quantile(t, 0.5))),
         "nll": -log_prob,
-        "crps": crps(units.sample(posterior, t), truth),
-        "coverage": ((low <= truth) & (truth <= high)).astype(np.float64),
+        "crps": crps_draws(units.sample(posterior, t), truth),
+        "coverage": coverage(low, high, truth),
     }
     return {name: np.where(seen, value, np.nan) for name, value in values.items()}
-
-
-def crps(draws: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The continuous ranked probability score of draws `[series, n, …]` for what came, without the bias of few draws."""
-    n = draws.shape[1]
-    ranked = np.sort(draws, 1)
-    weight = (2 * np.arange(1, n + 1) - n - 1).reshape((1, n) + (1,) * (draws.ndim - 2))
-    apart = 2 * (weight * ranked).sum(1) / (n * max(n - 1, 1))
-    return np.abs(draws - y[:, None]).mean(1) - 0.5 * apart
 
 
 def summary(layout: Layout, by_split: dict[str, dict[str, np.ndarray]]) -> Any:

@@ -95,7 +95,7 @@ def predict_gaussian_process(view: ModelView, question: Question, *, times: np.n
     """
     from scipy.stats import norm
 
-    from odeprocess.experiments.baselines.gaussian_processes import per_series
+    from odeprocess.experiments.baselines.gaussian_processes import predict_each_series
 
     t, scaling = time_grid(view) if times is None else times, view.model.scaling
     low, high = view.span
@@ -108,7 +108,7 @@ def predict_gaussian_process(view: ModelView, question: Question, *, times: np.n
     observed_t, observed_y = np.zeros((1, size)), np.full((1, size, view.channels), np.nan)
     observed_t[0, :count] = scale_times(question.t)
     observed_y[0, :count] = scaling.values(view.units.to_model(question.y))
-    curve = per_series(observed_t, observed_y, scale_times(t)[None])
+    curve = predict_each_series(observed_t, observed_y, scale_times(t)[None])
     std = np.sqrt(curve.std**2 + (curve.noise**2 if question.of == "observations" else 0.0))[0]
     margin = norm.ppf(0.5 + question.level / 2) * std
     ends = (curve.mean[0], curve.mean[0] - margin, curve.mean[0] + margin)

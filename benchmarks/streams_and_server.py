@@ -1,9 +1,9 @@
-"""Live: streams, and the server under load, under attack and under the knife.
+"""Streams and the server: time, robustness and durability.
 
-Streams: 10,000 series with 100 observations each, one for every series at a time; is an update as fast at the end as in the
-beginning? The server, a process of its own on loopback: (1) schemathesis over its OpenAPI document, all checks; (2) 10,000 bad
-requests, and how much memory they leave behind; (3) 1,000 series for a minute at 50 requests a second, updates and predictions
-after them, then SIGKILL, and whether everything that was answered is there after a restart. Writes `results/live.json`.
+Streams: 10,000 series with 100 observations each, one for every series at a time; is an update as fast at the end as at the
+beginning? The server, in a process of its own on loopback: (1) all checks of schemathesis on its OpenAPI document; (2) 10,000
+bad requests, and the memory that they leave in use; (3) 1,000 series for a minute at 50 requests a second, updates each followed
+by a prediction, then SIGKILL: is everything that was answered there after a restart? Writes `results/streams-and-server.json`.
 """
 
 import argparse
@@ -25,11 +25,13 @@ from urllib.parse import quote
 
 import numpy as np
 
-RESULTS = Path(__file__).parent.parent / "results" / "live.json"
+from odeprocess.experiments.result_files import read_json, write_json
+
+RESULTS = Path(__file__).parent.parent / "results" / "streams-and-server.json"
 API = "/api/v1"
 
 
-def streams(count: int = 10_000, points: int = 100) -> dict[str, Any]:
+def measure_streams(count: int = 10_000, points: int = 100) -> dict[str, Any]:
     import jax
 
     import odeprocess as odp
@@ -49,13 +51,13 @@ def streams(count: int = 10_000, points: int = 100) -> dict[str, Any]:
             seconds.append(time.perf_counter() - began)
         micro = 1e6 * np.array(seconds[1:]) / count  # the first compiles
         tenth = max(1, len(micro) // 10)
-        first, last = micro[:tenth].min(), micro[-tenth:].min()  # the least: others may be using the machine
+        first, last = micro[:tenth].min(), micro[-tenth:].min()  # the minimum, since others may use the machine
         row[variant] = {"first tenth, µs an observation": first, "last tenth, µs an observation": last, "ratio": last / first}
     return row
 
 
 class Server:
-    """`odeprocess serve` in a process of its own."""
+    """Runs `odeprocess serve` in a process of its own."""
 
     def __init__(self, folder: Path, state: Path):
         command = [sys.executable, "-m", "odeprocess", "serve", folder, "--state", state, "--port", "0", "--device", "cpu"]
@@ -69,23 +71,23 @@ class Server:
         atexit.register(self.process.kill)
 
     def memory(self) -> float:
-        """Resident, in MiB."""
+        """Resident memory in MiB."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
-    def end(self, number: int = signal.SIGTERM) -> int:
+    def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.process.wait()
 
 
-def ask(connection: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+def send(connection: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
     content = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
     connection.request(method, path, content, {"Content-Type": "application/json"} if content is not None else {})
     answer = connection.getresponse()
     return answer.status, answer.read()
 
 
-def model(folder: Path) -> None:
+def train_model(folder: Path) -> None:
     import jax
 
     import odeprocess as odp
@@ -93,7 +95,7 @@ def model(folder: Path) -> None:
     odp.fit(odp.data.sines.sample(60, key=jax.random.key(0)), "ndp", options=odp.FitOptions(epochs=5)).model.save(folder)
 
 
-def document(server: Server, examples: int) -> dict[str, Any]:
+def check_document(server: Server, examples: int) -> dict[str, Any]:
     url = f"http://127.0.0.1:{server.port}{API}/openapi.json"
     program = Path(sys.executable).with_name("schemathesis")
     options = ["--checks", "all", "--max-examples", str(examples), "--exclude-path-regex", "events$", "--no-color"]
@@ -109,9 +111,9 @@ def document(server: Server, examples: int) -> dict[str, Any]:
     }
 
 
-def bad(server: Server, count: int) -> dict[str, Any]:
+def send_bad_requests(server: Server, count: int) -> dict[str, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    ask(connection, "POST", f"{API}/series", {"id": "here"})
+    send(connection, "POST", f"{API}/series", {"id": "here"})
     rng, statuses, kept, odd = random.Random(0), {}, 0.0, 0
     junk = [
         "NaN",
@@ -153,7 +155,7 @@ def bad(server: Server, count: int) -> dict[str, Any]:
                 ("POST", f"{API}/series/here/observations", " " * (4 << 20) + "x" if i % 50 == 0 else "x"),
             ]
         )
-        status, answer = ask(connection, method, path, body)
+        status, answer = send(connection, method, path, body)
         statuses[status] = statuses.get(status, 0) + 1
         shape = json.loads(answer)
         odd += not (400 <= status < 500 and list(shape) == ["error"] and list(shape["error"]) == ["code", "message", "where"])
@@ -163,12 +165,12 @@ def bad(server: Server, count: int) -> dict[str, Any]:
     return row | {"not 4xx in one shape": odd, "MiB after a tenth": kept, "MiB more at the end": server.memory() - kept}
 
 
-def load(folder: Path, state: Path, count: int, seconds: float, rate: float) -> dict[str, Any]:
+def measure_load(folder: Path, state: Path, count: int, seconds: float, rate: float) -> dict[str, Any]:
     server, threads, each = Server(folder, state), 8, []
     answered: dict[str, list[float]] = {}
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     for i in range(count):
-        assert ask(connection, "POST", f"{API}/series", {"id": f"s{i}"})[0] == 201
+        assert send(connection, "POST", f"{API}/series", {"id": f"s{i}"})[0] == 201
     times = np.linspace(-3, 3, 50).tolist()
     begin, lock = time.perf_counter() + 0.5, threading.Lock()
     due = iter(range(int(seconds * rate)))
@@ -184,8 +186,8 @@ def load(folder: Path, state: Path, count: int, seconds: float, rate: float) -> 
             time.sleep(max(0.0, begin + number / rate - time.perf_counter()))
             name, t = f"s{rng.randrange(count)}", rng.uniform(-3, 3)
             began = time.perf_counter()
-            added = ask(connection, "POST", f"{API}/series/{name}/observations", {"observations": [{"t": t, "y": [0.5]}]})
-            found = ask(connection, "POST", f"{API}/series/{name}/predict", {"times": times})
+            added = send(connection, "POST", f"{API}/series/{name}/observations", {"observations": [{"t": t, "y": [0.5]}]})
+            found = send(connection, "POST", f"{API}/series/{name}/predict", {"times": times})
             took = time.perf_counter() - began
             with lock:
                 each.append(took)
@@ -197,43 +199,48 @@ def load(folder: Path, state: Path, count: int, seconds: float, rate: float) -> 
         one.start()
     for one in clients:
         one.join()
-    server.end(signal.SIGKILL)
+    server.stop(signal.SIGKILL)
     again = Server(folder, state)
     connection, lost = http.client.HTTPConnection("127.0.0.1", again.port), 0
     for name, sent in answered.items():
-        rows = json.loads(ask(connection, "GET", f"{API}/series/{name}")[1])["observations"]
+        rows = json.loads(send(connection, "GET", f"{API}/series/{name}")[1])["observations"]
         lost += len(sent) - len(set(sent) & {row["t"] for row in rows})
     milliseconds = 1e3 * np.array(each)
     figures = {f"p{q}, ms": float(np.quantile(milliseconds, q / 100)) for q in (50, 95, 99)}
     row = {"benchmark": "load", "series": count, "seconds": seconds, "requests a second": 2 * rate, **figures}
-    row |= {"answered": len(each), "lost by SIGKILL": lost, "start, s": again.started, "exit code": again.end()}
+    row |= {"answered": len(each), "lost by SIGKILL": lost, "start, s": again.started, "exit code": again.stop()}
     return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=["streams", "schemathesis", "bad", "load"], nargs="*")
-    parser.add_argument("--examples", type=int, default=200, help="for each operation")
-    parser.add_argument("--requests", type=int, default=10_000, help="bad ones")
+    parser.add_argument("--examples", type=int, default=200, help="of schemathesis for each operation")
+    parser.add_argument("--requests", type=int, default=10_000, help="number of bad requests")
     parser.add_argument("--seconds", type=float, default=60.0)
     arguments = parser.parse_args()
     chosen = arguments.only or ["streams", "schemathesis", "bad", "load"]
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    record = read_json(RESULTS)
+    rows = record["rows"] if record else []
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home, "sines")
-        model(folder)
+        train_model(folder)
         for part in chosen:
             if part == "streams":
-                row = streams()
+                row = measure_streams()
             elif part == "load":
-                row = load(folder, Path(home, "load.sqlite"), 1000, arguments.seconds, 25.0)  # pairs: 50 requests
+                row = measure_load(folder, Path(home, "load.sqlite"), 1000, arguments.seconds, 25.0)  # pairs: 50 requests
             else:
                 server = Server(folder, Path(home, f"{part}.sqlite"))
-                row = document(server, arguments.examples) if part == "schemathesis" else bad(server, arguments.requests)
-                server.end()
+                row = (
+                    check_document(server, arguments.examples)
+                    if part == "schemathesis"
+                    else send_bad_requests(server, arguments.requests)
+                )
+                server.stop()
             print(json.dumps(row, indent=2, ensure_ascii=False), flush=True)
             rows = [old for old in rows if old["benchmark"] != row["benchmark"]] + [row]
-            RESULTS.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+            write_json(RESULTS, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Errors of a trained process on test tasks, by group of points."""
+"""Test errors of a trained model, by group of points."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ from .data_splits import HeldOut
 
 
 def score(model: Model, test: HeldOut, *, draws: int) -> dict[str, float]:
-    """Mean errors over the tasks of a test.
+    """Computes mean errors over the tasks of a test.
 
     Returns:
         For every group of points: `mse`, of a single latent draw; `mse_mean`, of the mean over `draws`; `nll`, the
-        negative log density a value under all draws. The group's name follows in brackets.
+        negative log density a value under all draws. A group's name follows in brackets.
     """
     draws = 1 if test.one_draw else draws
     tasks = Task(model.scaling.apply(test.tasks.points), test.tasks.context, test.tasks.target)
     t = np.asarray(tasks.points.t)
     extent = model.process.flow.extent(float(t.min()), float(t.max()))
-    found = {name: np.asarray(x) for name, x in _errors(model.process, tasks, draws, extent).items()}
+    found = {name: np.asarray(x) for name, x in _compute_errors(model.process, tasks, draws, extent).items()}
     weight = found.pop("weight")
     found = {"mse": found["mse"]} if test.one_draw else found
     scores = {}
@@ -40,8 +40,8 @@ def score(model: Model, test: HeldOut, *, draws: int) -> dict[str, float]:
 
 
 @compiled(static_argnums=(2, 3))
-def _errors(process: Process, tasks: Task, draws: int, extent: Extent) -> dict[str, Any]:
-    """Errors by task and point, averaged over the channels that are there, and how many are there."""
+def _compute_errors(process: Process, tasks: Task, draws: int, extent: Extent) -> dict[str, Any]:
+    """Errors by task and point, averaged over the observed channels, and their number as `weight`."""
 
     def one(task, key):
         belief = process.infer(task.given())
@@ -66,15 +66,15 @@ def _errors(process: Process, tasks: Task, draws: int, extent: Extent) -> dict[s
     return jax.lax.map(lambda pair: one(*pair), (tasks, keys), batch_size=min(8, keys.shape[0]))
 
 
-def frames_of(model: Model, tasks: Task) -> np.ndarray:
-    """What one latent draw looks like at every point of every task, `[tasks, n, channels]`, in scaled units."""
+def draw_frames(model: Model, tasks: Task) -> np.ndarray:
+    """The prediction of one latent draw at every point of every task, `[tasks, n, channels]`, in scaled units."""
     t = model.scaling.apply(tasks.points)
     extent = model.process.flow.extent(float(np.min(t.t)), float(np.max(t.t)))
-    return np.asarray(_frames(model.process, Task(t, tasks.context, tasks.target), extent))
+    return np.asarray(_draw_frames(model.process, Task(t, tasks.context, tasks.target), extent))
 
 
 @compiled(static_argnums=2)
-def _frames(process: Process, tasks: Task, extent: Extent) -> Any:
+def _draw_frames(process: Process, tasks: Task, extent: Extent) -> Any:
     def one(task, key):
         belief = process.infer(task.given())
         z = belief.reparametrise(jr.normal(key, (1, *belief.loc.shape), belief.loc.dtype)[0])

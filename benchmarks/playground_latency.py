@@ -1,11 +1,10 @@
-"""Measures the time from a click in the playground to the new figure, on one core.
+"""The latency of the playground: from a click to the new picture, on one core of the server.
 
-The process is pinned to one core. It makes a page in a document of Bokeh's, as the server does for a visitor, and clicks: each
-time is that from the gesture to the last byte of the messages that change the picture. Writes `results/play.json`.
+The process is pinned to one core. It creates a page in a Bokeh document, as the server does for a visitor, and clicks. A time is
+from the gesture to the last byte of the messages that update the picture. Writes `results/playground.json`.
 """
 
 import argparse
-import json
 import os
 import platform
 import statistics
@@ -13,15 +12,15 @@ import sys
 import time
 from pathlib import Path
 
-RESULTS = Path(__file__).parent.parent / "results" / "play.json"
+RESULTS = Path(__file__).parent.parent / "results" / "playground.json"
 CLICKS, WARM_UP = 100, 5
-MOST = 25  # observations before all are cleared
-LIMIT = 0.1  # seconds
+MAX_OBSERVATIONS = 25  # before all are cleared
+LIMIT = 0.1  # seconds: up to about there a response feels immediate (J. Nielsen, Usability Engineering, 1993)
 CASES = (("Sines", ()), ("Sines", ("Neural process",)), ("Predators and prey", ()))
 
 
-def measure_clicks(menu, title: str, beside: tuple[str, ...]) -> tuple[list[float], list[int]]:
-    """Seconds of each click on one model, and the bytes that were sent."""
+def time_clicks(menu, title: str, beside: tuple[str, ...]) -> tuple[list[float], list[int]]:
+    """Seconds of each click with one model shown, and the bytes that were sent."""
     from bokeh.document import Document
     from bokeh.document.events import DocumentPatchedEvent
     from bokeh.protocol import Protocol
@@ -37,7 +36,7 @@ def measure_clicks(menu, title: str, beside: tuple[str, ...]) -> tuple[list[floa
         page.controls.beside.value = list(beside)
         document.callbacks.on_change(sent.append)
         for i in range(CLICKS + WARM_UP):
-            if i % MOST == 0:
+            if i % MAX_OBSERVATIONS == 0:
                 page.state.observations.clear()
             sent.clear()
             began = time.perf_counter()
@@ -57,6 +56,7 @@ def main() -> None:
     out = parser.parse_args().out
     os.sched_setaffinity(0, {0})
     os.environ["JAX_PLATFORMS"] = "cpu"
+    from odeprocess.experiments.result_files import write_json
     from odeprocess.serving.playground import ModelMenu, demo_models, load_views
     from odeprocess.serving.playground.predictions import warm_up
 
@@ -65,13 +65,13 @@ def main() -> None:
     for view in menu.views.values():
         warm_up(view)
     for title, beside in CASES:
-        seconds, sizes = measure_clicks(menu, title, beside)
+        seconds, sizes = time_clicks(menu, title, beside)
         median, slow = statistics.median(seconds), sorted(seconds)[int(0.95 * len(seconds))]
-        row = {"exhibit": title, "models": 1 + len(beside), "clicks": CLICKS, "median_s": median, "p95_s": slow}
+        row = {"model": title, "models": 1 + len(beside), "clicks": CLICKS, "median_s": median, "p95_s": slow}
         rows.append({**row, "bytes": statistics.median(sizes)})
         print(f"{title}, {1 + len(beside)} model(s): median {1e3 * median:.0f} ms, 95 % within {1e3 * slow:.0f} ms")
     machine = {"cores": 1, "machine": platform.machine(), "python": platform.python_version()}
-    out.write_text(json.dumps({"benchmark": "play", "limit_s": LIMIT, **machine, "rows": rows}, indent=2) + "\n")
+    write_json(out, {"benchmark": "playground", "limit_s": LIMIT, **machine, "rows": rows})
     worst = max(row["median_s"] for row in rows)
     sys.exit(0 if worst < LIMIT else f"The median of a click is {1e3 * worst:.0f} ms; expected less than {1e3 * LIMIT:.0f} ms.")
 

@@ -1,4 +1,4 @@
-"""From nothing to an answer: import, compiling, the first prediction; with and without what was compiled before."""
+"""The time of a new process until its first prediction: import, compiling, predicting; with and without a compilation cache."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from .common import Setting
+from .timing import Setting
 
 FIRST = """
 import jax, json, time, numpy as np
@@ -25,8 +25,8 @@ print(json.dumps([imported - began, fitted - imported, time.perf_counter() - fit
 """
 
 
-def cold_start(setting: Setting) -> list[dict]:
-    """Each in a process of its own, from its beginning to its end; medians of several."""
+def measure_cold_start(setting: Setting) -> list[dict]:
+    """Seconds of whole processes; medians of several."""
     rows = []
     common = {"benchmark": "start", "task": "sines"}
     python, command = [sys.executable, "-c"], [sys.executable, "-m", "odeprocess"]
@@ -38,10 +38,10 @@ def cold_start(setting: Setting) -> list[dict]:
         "odeprocess --help": [*command, "--help"],
     }
     for what, call in calls.items():
-        taken = [wall(call) for _ in range(setting.few(5) + 1)][1:]
+        taken = [time_process(call) for _ in range(setting.choose_count(5) + 1)][1:]
         rows.append({**common, "what": what, "seconds": statistics.median(taken)})
     for model in ("np", "ndp")[1 if setting.quick else 0 :]:
-        runs = [first_runs(model, quick=setting.quick) for _ in range(setting.few(3))]
+        runs = [time_first_runs(model, quick=setting.quick) for _ in range(setting.choose_count(3))]
         for way in runs[0]:
             seen = [run[way] for run in runs]
             parts = {name: statistics.median(each[name] for each in seen) for name in seen[0]}
@@ -49,8 +49,8 @@ def cold_start(setting: Setting) -> list[dict]:
     return rows
 
 
-def first_runs(model: str, *, quick: bool) -> dict[str, dict[str, float]]:
-    """Seconds of processes that train for two epochs and predict, each with its own state of the compilation cache."""
+def time_first_runs(model: str, *, quick: bool) -> dict[str, dict[str, float]]:
+    """Seconds of processes that train for two epochs and predict: without a cache, with an empty cache, with a filled cache."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
@@ -65,8 +65,8 @@ def first_runs(model: str, *, quick: bool) -> dict[str, dict[str, float]]:
     return found
 
 
-def wall(call: list[str]) -> float:
-    """Seconds of a process."""
+def time_process(call: list[str]) -> float:
+    """Measures the seconds of a process from start to end."""
     began = time.perf_counter()
     subprocess.run(call, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began

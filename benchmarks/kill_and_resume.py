@@ -1,8 +1,8 @@
-"""Training that survives: ten runs of the default size (60 series), each killed with SIGKILL at a random moment and resumed.
+"""Checks that training resumes after SIGKILL: ten runs on 60 series, each killed at a random moment and resumed.
 
-Prints for each whether weights, history and best epoch are those of a run that was never stopped, bit by bit. A moment is a
-random epoch of either half and up to a tenth of a second after it, so in the middle of another epoch or of saving; the first
-run is killed while it starts up or compiles.
+Prints for each whether weights, history and best epoch are equal, bit by bit, to those of an uninterrupted run. A run is killed
+within a tenth of a second after a random epoch, so in the middle of the next epoch or while saving; the first run is killed
+while it starts or compiles.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def train(folder: Path, result: Path, epochs: int) -> None:
-    """One run, in a process of its own: from the beginning, or on from where it was."""
+    """Trains in this process, from the beginning or from the last checkpoint, and writes the result."""
     import jax
     import numpy as np
     from safetensors.numpy import save_file
@@ -55,7 +55,7 @@ def main() -> None:
     rng, equal = random.Random(arguments.seed), 0
     with tempfile.TemporaryDirectory() as home:
 
-        def start(name: str) -> subprocess.Popen:
+        def start_run(name: str) -> subprocess.Popen:
             places = [f"{home}/{name}", f"{home}/{name}.safetensors"]
             command = [sys.executable, __file__, "--epochs", str(arguments.epochs), "--train", *places]
             return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -65,10 +65,10 @@ def main() -> None:
             assert child.returncode == 0
 
         began = time.perf_counter()
-        finish(start("whole"))
-        print(f"a run that was never stopped: {time.perf_counter() - began:.1f} s", flush=True)
+        finish(start_run("whole"))
+        print(f"an uninterrupted run: {time.perf_counter() - began:.1f} s", flush=True)
         for i in range(arguments.kills):
-            child, epoch = start(str(i)), rng.randrange(2 * arguments.epochs) if i else 0
+            child, epoch = start_run(str(i)), rng.randrange(2 * arguments.epochs) if i else 0
             assert child.stdout is not None
             for _ in range(epoch):
                 child.stdout.readline()
@@ -77,11 +77,11 @@ def main() -> None:
             child.communicate()
             killed = child.returncode == -signal.SIGKILL
             kept = max((path.name[11:18] for path in Path(home, str(i)).glob("checkpoint-*")), default="0")
-            finish(start(str(i)))
+            finish(start_run(str(i)))
             found = Path(home, f"{i}.safetensors").read_bytes() == Path(home, "whole.safetensors").read_bytes()
             equal += found
-            what = f"killed after epoch {epoch:3d}" if killed else "finished before it was killed"
-            print(f"{i + 1:2d}: {what}, went on from epoch {int(kept):3d}: {'bit-equal' if found else 'DIFFERENT'}", flush=True)
+            what = f"killed after epoch {epoch:3d}" if killed else "finished before the kill"
+            print(f"{i + 1:2d}: {what}, resumed from epoch {int(kept):3d}: {'bit-equal' if found else 'DIFFERENT'}", flush=True)
     print(f"{equal} of {arguments.kills} bit-equal")
     sys.exit(equal != arguments.kills)
 

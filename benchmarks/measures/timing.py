@@ -1,4 +1,4 @@
-"""What all parts share: the task, the machine, and how a call is timed."""
+"""Helpers of all measurements: the task, the machine, and the timing of calls."""
 
 import dataclasses
 import os
@@ -11,25 +11,25 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """How a part is run: on a GPU or not, and whether it is only a rehearsal."""
+    """Options of a measurement: on a GPU or not, and whether it is only a rehearsal."""
 
     gpu: bool = False
     quick: bool = False
 
-    def few(self, whole: int, rehearsal: int = 1) -> int:
-        """A number of repeats or of things."""
-        return rehearsal if self.quick else whole
+    def choose_count(self, full: int, rehearsal: int = 1) -> int:
+        """The first number, or the second in a rehearsal."""
+        return rehearsal if self.quick else full
 
 
-def pin(cores: int) -> int:
-    """Keeps this process on so many cores, where the system can; says how many it has."""
+def pin_to_cores(cores: int) -> int:
+    """Restricts this process to so many cores, where the system supports it; returns the number it has."""
     if not hasattr(os, "sched_setaffinity"):
         return os.cpu_count() or 1
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
     return len(os.sched_getaffinity(0))
 
 
-def sines(setting: Setting) -> tuple[Any, Any]:
+def make_sines(setting: Setting) -> tuple[Any, Any]:
     """The paper's protocol for sines, and its training series."""
     import jax.random as jr
 
@@ -40,27 +40,27 @@ def sines(setting: Setting) -> tuple[Any, Any]:
     return protocol, protocol.series(protocol.train, key=jr.key(0))
 
 
-def median_of(call: Callable[[], Any], repeats: int, warm_up: int = 2) -> float:
-    """The median of so many calls, after some that do not count."""
+def time_median(call: Callable[[], Any], repeats: int, warm_up: int = 2) -> float:
+    """The median seconds of `repeats` calls, after `warm_up` others."""
     for _ in range(warm_up):
         call()
-    return statistics.median(timed(call) for _ in range(repeats))
+    return statistics.median(time_call(call) for _ in range(repeats))
 
 
-def timed(call: Callable[[], Any]) -> float:
-    """Seconds of one call."""
+def time_call(call: Callable[[], Any]) -> float:
+    """Measures the seconds of one call."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
 
 
-def peak_gib() -> float:
-    """The most memory that this process has had at once, in GiB."""
+def measure_peak_gib() -> float:
+    """The largest resident memory of this process so far, in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def machine() -> dict[str, Any]:
-    """What a row says about where it was measured."""
+def describe_machine() -> dict[str, Any]:
+    """The fields of a row that say where it was measured."""
     import jax
 
     device = jax.devices()[0]

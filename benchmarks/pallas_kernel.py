@@ -1,23 +1,24 @@
-"""The way along the steps written in Pallas, beside our CUDA kernel, on a GPU: is hand-written CUDA worth it?
+"""The forward integration written in Pallas beside our CUDA kernel, on a GPU: does hand-written CUDA pay?
 
-Forward only, and the end of the horizon only, where ours also writes every state and slope for the way back. Pallas' products
-are of powers of two: a state of 10 is padded to 16, a width of 50 to 64. `--interpret` runs it without a GPU, for its values.
+Pallas computes the forward pass and the end of the horizon only; ours also writes all states and slopes for the backward pass.
+Sizes in Pallas are powers of two: a state of 10 is padded to 16, a width of 50 to 64. `--interpret` checks the values without a
+GPU.
 """
 
 import argparse
 import functools
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+from cuda_kernel import make_field, time_call
 from jax.experimental import pallas as pl
-from kernel import field, seconds
 
 import odeprocess as odp
+from odeprocess.experiments.result_files import write_json
 from odeprocess.process.kernels import fused
 from odeprocess.process.runge_kutta import TABLEAUS
 
@@ -25,8 +26,8 @@ STATE, WIDTH = 16, 64
 GRID = odp.Grid()
 
 
-def body(start, offset, first, timed, second, bias, last, last_bias, end, *, precision):
-    """The steps of a tile of trajectories: all references are to blocks of arrays."""
+def integrate_tile(start, offset, first, timed, second, bias, last, last_bias, end, *, precision):
+    """All steps of a tile of trajectories; the arguments are references to blocks of arrays."""
     tableau, step = TABLEAUS[GRID.order], 1.0 / GRID.steps
     dot = functools.partial(jnp.dot, precision=precision, preferred_element_type=jnp.float32)
 
@@ -35,7 +36,7 @@ def body(start, offset, first, timed, second, bias, last, last_bias, end, *, pre
         h = jnp.tanh(dot(h, second[...]) + bias[...][None])
         return dot(h, last[...]) + last_bias[...][None]
 
-    def moved(l, weights, slopes):
+    def add_slopes(l, weights, slopes):
         for weight, slope in zip(weights, slopes, strict=True):
             l = l + (step * weight) * slope
         return l
@@ -43,13 +44,13 @@ def body(start, offset, first, timed, second, bias, last, last_bias, end, *, pre
     def advance(s, l):
         slopes = []
         for node, row in zip(tableau.nodes, tableau.rows, strict=True):
-            slopes.append(velocity((s.astype(jnp.float32) + node) * step, moved(l, row, slopes)))
-        return moved(l, tableau.weights, slopes)
+            slopes.append(velocity((s.astype(jnp.float32) + node) * step, add_slopes(l, row, slopes)))
+        return add_slopes(l, tableau.weights, slopes)
 
     end[...] = jax.lax.fori_loop(0, GRID.steps, advance, start[...])
 
 
-def march(start, offset, weights, tile: int, warps: int, precision: str, interpret: bool):
+def integrate(start, offset, weights, tile: int, warps: int, precision: str, interpret: bool):
     """The states at the end, `[batch, STATE]`."""
     options = {}
     if not interpret:
@@ -58,7 +59,7 @@ def march(start, offset, weights, tile: int, warps: int, precision: str, interpr
         options["compiler_params"] = triton.CompilerParams(num_warps=warps, num_stages=1)
     own = [pl.BlockSpec((tile, size), lambda i: (i, 0)) for size in (STATE, WIDTH)]
     whole = [pl.BlockSpec(x.shape, lambda i, n=x.ndim: (0,) * n) for x in weights]
-    call = functools.partial(body, precision=precision)
+    call = functools.partial(integrate_tile, precision=precision)
     shape = jax.ShapeDtypeStruct((start.shape[0], STATE), jnp.float32)
     made = pl.pallas_call(
         call,
@@ -72,31 +73,31 @@ def march(start, offset, weights, tile: int, warps: int, precision: str, interpr
     return made(start, offset, *weights)
 
 
-def inputs(batch: int):
-    """The same trajectories for both: padded arrays for Pallas, and what our operation takes."""
-    spec, made = field("ndp")
+def make_inputs(batch: int):
+    """The same trajectories for both: padded arrays for Pallas, and the arguments of our operation."""
+    spec, made = make_field("ndp")
     z = jr.normal(jr.key(1), (batch, spec.z_dim))
     layers: Any = jax.vmap(lambda d: tuple(made.layers(made.prepare(d)) or ()), out_axes=(None, None, None, 0, 0))(
         z[:, spec.l_dim :]
     )
     first, second, last, offset, _ = layers
 
-    def padded(x, *shape):
+    def pad(x, *shape):
         return jnp.pad(x, [(0, to - size) for to, size in zip(shape, x.shape, strict=True)])
 
     weights = [
-        *(padded(first[:, :-1].T, STATE, WIDTH), padded(first[:, -1], WIDTH)),
-        *(padded(second[:, :-1].T, WIDTH, WIDTH), padded(second[:, -1], WIDTH)),
-        *(padded(last[:, :-1].T, WIDTH, STATE), padded(last[:, -1], STATE)),
+        *(pad(first[:, :-1].T, STATE, WIDTH), pad(first[:, -1], WIDTH)),
+        *(pad(second[:, :-1].T, WIDTH, WIDTH), pad(second[:, -1], WIDTH)),
+        *(pad(last[:, :-1].T, WIDTH, STATE), pad(last[:, -1], STATE)),
     ]
     start = z[:, : spec.l_dim]
     ours = [x[None] for x in (*layers, start)]
-    return padded(start, batch, STATE), padded(offset, batch, WIDTH), weights, ours
+    return pad(start, batch, STATE), pad(offset, batch, WIDTH), weights, ours
 
 
-def rows(batch: int, interpret: bool):
-    """A row for our kernel, and one for each way to cut up the work in Pallas."""
-    start, offset, weights, plain = inputs(batch)
+def measure(batch: int, interpret: bool):
+    """A row for our kernel, and one for each tile size, number of warps and precision in Pallas."""
+    start, offset, weights, plain = make_inputs(batch)
     step_grid = fused.StepGrid(0.0, 1.0 / GRID.steps, GRID.steps, GRID.order)
 
     def ours(x):
@@ -106,35 +107,35 @@ def rows(batch: int, interpret: bool):
         true = ours(plain)[0]
     common = {"benchmark": "pallas-forward", "model": "ndp", "batch": batch}
     if not interpret:
-        taken, _ = seconds(lambda x: [*x[:5], x[5] + 1e-6 * ours(x)], plain)
+        taken, _ = time_call(lambda x: [*x[:5], x[5] + 1e-6 * ours(x)], plain)
         yield {**common, "solver": "fused", "seconds": taken}
     for tile, warps, precision in itertools.product((16, 32), (4, 8), ("highest", "default")):
         if tile > batch:
             continue
-        call = functools.partial(march, tile=tile, warps=warps, precision=precision, interpret=interpret)
+        call = functools.partial(integrate, tile=tile, warps=warps, precision=precision, interpret=interpret)
         found = jax.jit(call)(start, offset, weights)
         error = float(jnp.abs(found[:, : true.shape[1]] - true).max())
         how = {"solver": "pallas", "tile": tile, "warps": warps, "precision": precision, "error": error}
         if interpret:
             yield {**common, **how}
             continue
-        taken, _ = seconds(lambda x, call=call: x + 1e-6 * call(x, offset, weights), start)
+        taken, _ = time_call(lambda x, call=call: x + 1e-6 * call(x, offset, weights), start)
         yield {**common, **how, "seconds": taken}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="where the rows go, as JSON")
+    parser.add_argument("--out", type=Path, help="write the rows to this JSON file")
     parser.add_argument("--batches", type=int, nargs="+", default=[1024, 4096])
     parser.add_argument("--interpret", action="store_true")
     arguments = parser.parse_args()
     found = []
     for batch in arguments.batches:
-        for row in rows(batch, arguments.interpret):
+        for row in measure(batch, arguments.interpret):
             found.append(row)
             print({k: f"{v:.3g}" if isinstance(v, float) else v for k, v in row.items()}, flush=True)
     if arguments.out:
-        arguments.out.write_text(json.dumps({"rows": found}, indent=1) + "\n")
+        write_json(arguments.out, {"rows": found})
 
 
 if __name__ == "__main__":
