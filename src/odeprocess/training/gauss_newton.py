@@ -57,7 +57,7 @@ def can_converge(model: Model) -> bool:
         return False
     sharp = bool((likelihood(jnp.zeros((1, len(likelihood.raw_std)))).std < MOST_NOISE).any())
     few = ravel_pytree(_curves(model.process))[0].size <= MOST_WEIGHTS
-    linear = model.spec.path == "linear" and model.spec.readout in ("residual", "linear")
+    linear = model.spec.linear
     return sharp and few and linear and model.process.prior is not None and model.process.inference.first is None
 
 
