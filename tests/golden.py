@@ -30,9 +30,9 @@ import jax
 import jax.random as jr
 import numpy as np
 import pandas as pd
+from odeprocess.server import Hosted, create_app
 
 import odeprocess as odp
-from odeprocess.server import Hosted, create_app
 
 jax.config.update("jax_numpy_dtype_promotion", "standard")  # in float64 whole numbers are of two kinds
 

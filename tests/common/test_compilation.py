@@ -58,7 +58,7 @@ def test_tables_of_other_sizes_share_all_programs(programs):
         odp.Forecaster(sizes=SIZES, epochs=1, em_epochs=1, held_out=3, draws=8).fit(frame, "id", "t", "y")
 
     train(20, 7, 0)
-    assert "jit(run_epoch)" in programs and "jit(refine)" in programs
+    assert "jit(run_epoch)" in programs and "jit(exact_draws)" in programs
     programs.clear()
     train(25, 8, 1)
     assert programs == []

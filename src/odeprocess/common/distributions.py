@@ -41,6 +41,13 @@ class AbstractDistribution(eqx.Module):
     def mixture_quantile(self, q: Float[Array, ""]) -> Float[Array, "..."]:
         """The `q`-quantile of the equal mixture over the leading axis."""
 
+    def rescale(self, centre: Any, factor: Any) -> "AbstractDistribution | None":
+        """The distribution with distances from `centre` and spread multiplied by `factor`; `None` where that has no meaning.
+
+        Calibration needs it.
+        """
+        return None
+
 
 class Normal(AbstractDistribution):
     """Normal with mean `loc` and standard deviation `scale`."""
@@ -61,6 +68,9 @@ class Normal(AbstractDistribution):
 
     def sample(self, key):
         return self.reparametrise(jr.normal(key, self.loc.shape, self.loc.dtype))
+
+    def rescale(self, centre, factor):
+        return Normal(centre + factor * (self.loc - centre), factor * self.scale)
 
     def reparametrise(self, noise: Float[Array, "..."]) -> Float[Array, "..."]:
         """The draw that standard normal `noise` stands for."""

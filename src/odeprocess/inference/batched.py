@@ -43,7 +43,7 @@ def draw(belief: Belief, keys: Any, n: int) -> Any:
 
 
 @compiled(static_argnums=(6, 7, 8))
-def refine(
+def exact_draws(
     process: Process,
     belief: Normal,
     start: Belief,
@@ -129,6 +129,13 @@ def moments(predicted: AbstractDistribution) -> tuple[Any, Any, Any]:
 def mixture_log_prob(predicted: AbstractDistribution, y: Any) -> Any:
     """Log density of each value of `y [series, m, channels]` under all draws."""
     each = predicted.log_prob(y[:, None].astype(predicted.mean.dtype))
+    return jax.nn.logsumexp(each, 1) - jnp.log(each.shape[1]).astype(each.dtype)
+
+
+@compiled
+def mixture_joint_log_prob(predicted: AbstractDistribution, y: Any, mask: Any) -> Any:
+    """Log density of all unmasked values `[series, m, channels]` of each series together, under all draws."""
+    each = jnp.where(mask[:, None], predicted.log_prob(y[:, None].astype(predicted.mean.dtype)), 0.0).sum((2, 3))
     return jax.nn.logsumexp(each, 1) - jnp.log(each.shape[1]).astype(each.dtype)
 
 

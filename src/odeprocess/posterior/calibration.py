@@ -9,14 +9,19 @@ on its neighbours.
 """
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from odeprocess.common import checks
 from odeprocess.common.dataclass_json import read_array, read_fields
+from odeprocess.common.distributions import AbstractDistribution
 from odeprocess.inference.noise_scale import NoiseScale
+
+from .observations import Record
 
 LEVEL = 0.9
 COUNTS = np.array([0, 1, 2, 3, 5, 10, 20, 50, 90])  # numbers of observations that are tried
@@ -186,6 +191,26 @@ class Calibration:
         for field, value in positive:
             checks.require(bool(np.all(np.asarray(value) > 0)), f"`{name}.{field}` is {value}; expected numbers above 0.")
         return cls(factors, float(found["horizon"]), noise_scale)
+
+
+def calibrate(predicted: AbstractDistribution, record: Record, t: Any, by: Calibration | None) -> AbstractDistribution:
+    """The predictions with their spread around the mean multiplied by the factors of `by`; times are the user's."""
+    if by is None or t.shape[1] == 0:
+        return predicted
+    if checks.is_traced(predicted.mean, t):
+        warnings.warn(
+            "Inside jax.jit and jax.grad predictions are not calibrated: intervals and densities are the model's own. "
+            "Take `dataclasses.replace(model, calibrations={})` to say that this is meant.",
+            stacklevel=checks.depth_of_user(),
+        )
+        return predicted
+    seen, observed = record.times()
+    factor = by.at(observed.sum(-1), PredictionPlaces.of(t, seen, observed))
+    missing = predicted.mean.shape[2] - factor.shape[1]  # times are padded to a bucket
+    factor = jnp.asarray(np.pad(factor, ((0, 0), (0, missing)), mode="edge"), predicted.mean.dtype)[:, None, :, None]
+    found = predicted.rescale(predicted.mean.mean(1, keepdims=True), factor)
+    assert found is not None  # `Model.calibrated` refuses what cannot be rescaled
+    return found
 
 
 def fit_noise_scale(costs: np.ndarray, counts: np.ndarray) -> NoiseScale:

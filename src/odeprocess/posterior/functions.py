@@ -15,6 +15,7 @@ from odeprocess.data.series import bucket
 from odeprocess.inference import batched
 from odeprocess.process import Extent, Process
 
+from .calibration import Calibration, calibrate
 from .observations import Record
 
 
@@ -32,22 +33,28 @@ class Functions:
     process: Process
     record: Record
     z: Any
+    calibration: Calibration | None = None
+    chosen: slice = dataclasses.field(
+        default_factory=lambda: slice(None)
+    )  # of the draws; calibration stretches them around the mean of all
 
     def __repr__(self) -> str:
         return f"Functions({len(self)} draws of {'one series' if self.record.single else f'{len(self.record)} series'})"
 
     def __len__(self) -> int:
-        return self.z.shape[1]
+        return len(range(self.z.shape[1])[self.chosen])
 
     def __getitem__(self, index: int | slice) -> "Functions":
         """Some of the draws; the axis of draws stays, so that one draw is called like many."""
-        return dataclasses.replace(self, z=self.z[:, picked(index, len(self), "draws")])
+        some = range(self.z.shape[1])[self.chosen][picked(index, len(self), "draws")]
+        return dataclasses.replace(self, chosen=slice(some.start, some.stop if some.stop >= 0 else None, some.step))
 
     def __call__(self, times: Any) -> Any:
         """The trajectories at `times`, without measurement noise, in the user's units."""
         t = self.record.query(times)
-        predicted, _ = evaluate(self.process, self.record, self.z, t)
-        return self.record.squeeze(self.record.scaling.values_to_user(predicted.mean[..., : t.shape[-1], :]))
+        predicted = calibrate(evaluate(self.process, self.record, self.z, t)[0], self.record, t, self.calibration)
+        mean = predicted.mean[:, self.chosen, : t.shape[-1]]
+        return self.record.squeeze(self.record.scaling.values_to_user(mean))
 
 
 def picked(index: int | slice, count: int, of: str) -> slice:

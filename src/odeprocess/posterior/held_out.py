@@ -27,10 +27,11 @@ MANY = 20  # observations from which a series is asked about once: given others 
 MODE_STEPS = 8  # double steps of the solver, in search of one
 
 
-def held_out_errors(model: Any, series: Series, seen: Series | None, *, refined: bool, key: Any, draws: int) -> HeldOutErrors:
-    """How far off a model's refined posteriors, or the encoder's own, are on held-out series, and on some that it has seen."""
-    ask, number = Questions(model, key, draws, refined), len(series)
-    noise_scale = ask.noise_scale(series) if refined else None
+def held_out_errors(model: Any, series: Series, seen: Series | None, *, inference: str, key: Any, draws: int) -> HeldOutErrors:
+    """The errors of a model's predictions on held-out series, and on some that it has seen."""
+    exact = inference == "exact"
+    ask, number = Questions(model, key, draws, exact), len(series)
+    noise_scale = ask.noise_scale(series) if exact else None
     more = 0 if seen is None else min(len(seen), max(0, WITH_SEEN - number))
     if seen is not None and more:
         series = _together(series, seen[np.linspace(0, len(seen) - 1, more).astype(int)])
@@ -38,11 +39,11 @@ def held_out_errors(model: Any, series: Series, seen: Series | None, *, refined:
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     horizon = float((t[observed].max() - t[observed].min()) or 1.0)
     bare = Calibration.none(horizon, noise_scale)
-    ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"refined": bare}))
+    ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"exact": bare}))
     rng, questions = np.random.default_rng(0), []
     # Before any observation a belief that is refined is what all training series showed: fewer series cannot correct that.
     all_ = seen is not None and more == len(seen)
-    tried = COUNTS[1:] if refined and model.process.mixture is not None and not all_ else COUNTS
+    tried = COUNTS[1:] if exact and model.process.mixture is not None and not all_ else COUNTS
     for count in tried[observed.sum(-1).max() > tried]:
         repeats = 1 if more or count >= MANY else max(1, min(MOST_ASKED // shape[0], AGAIN))
         questions += [(_ordered(t, order), count, 1) for order in rng.random((repeats, *shape))]
@@ -62,7 +63,7 @@ def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
     more: so one series that a sharp model gets wrong does not decide about it.
     """
     shape, series = series.t.shape, _padded(series)
-    ask, (t, y), observed = Questions(model, key, 1, refined=True), _values(series), np.asarray(series.observed)
+    ask, (t, y), observed = Questions(model, key, 1, exact=True), _values(series), np.asarray(series.observed)
     checks.require(bool((observed.sum(-1) > 1).any()), "The held-out series have one observation each: nothing is left to ask.")
 
     def errors(order):
@@ -84,7 +85,7 @@ class Questions:
     model: Any
     key: Any
     draws: int
-    refined: bool
+    exact: bool
 
     def posterior(self, series: Series, t: np.ndarray, y: np.ndarray) -> Posterior:
         """The model's answer to observations of some series, which keep their own clock."""
@@ -92,7 +93,7 @@ class Questions:
         if self.model.scaling.origin == "first":
             origin = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), "first")
             origin = np.where(np.isfinite(origin), origin, 0.0)  # of series that only pad
-        return self.model.condition(t, y, key=self.key, static=series.static, origin=origin, draws=self.draws)
+        return self.model._amortised(t, y, key=self.key, static=series.static, origin=origin, draws=self.draws)
 
     def noise_scale(self, series: Series) -> NoiseScale:
         """How well whole series can be fitted."""
@@ -122,7 +123,7 @@ class Questions:
         """Given the first `count` points by `order`: gap, side, span, miss and series of every other value, flat."""
         (t, y), observed = _values(series), np.asarray(series.observed)
         posterior, given = self.after(series, order, count, t.shape[1])
-        posterior = posterior.refine() if self.refined else posterior
+        posterior = posterior.follow("exact") if self.exact else posterior
         longest = int(np.flatnonzero(observed.any(0)).max()) + 1
         some = np.unique(np.linspace(0, longest - 1, min(TIMES, longest)).astype(int))
         places = [x[:, some] for x in PredictionPlaces.of(t, t, given)]

@@ -1,22 +1,49 @@
-"""Beliefs over the latents of a record: the encoder's, and the one worked out on the observations themselves."""
+"""Posteriors over the latents of a record: amortised (one pass of the encoder) or exact (fitted to the observations)."""
 
-from typing import Any
+from typing import Any, Literal, get_args
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from odeprocess.common import checks
-from odeprocess.common.distributions import AbstractDistribution, Normal
+from odeprocess.common.distributions import Normal
 from odeprocess.data.series import Series
 from odeprocess.inference import batched
 from odeprocess.inference.randomised_map import Ensemble
 from odeprocess.process import Process, Summary
 from odeprocess.process.solvers import Extent
 
-from .calibration import Calibration, PredictionPlaces
+from .calibration import Calibration
 from .functions import extent_for
 from .observations import Record
+
+Inference = Literal["auto", "amortised", "exact"]
+
+
+def choose_inference(process: Process, inference: Inference, *traced: Any) -> Literal["amortised", "exact"]:
+    """The one policy of inference: `"auto"` is exact where the process has a learned prior and a normal likelihood.
+
+    There exact inference gains most (docs/accuracy.md); other processes were trained on the encoder's posteriors alone.
+
+    Arguments:
+        process: the process.
+        inference: what was asked for.
+        traced: observations; exact inference takes numbers only.
+    """
+    checks.choice("inference", inference, get_args(Inference))
+    able = process.prior is not None and process.likelihood.normal
+    if inference == "amortised" or (inference == "auto" and not able):
+        return "amortised"
+    checks.require(
+        process.likelihood.normal,
+        f"inference='exact' needs a normal likelihood, but this model's is {type(process.likelihood).__name__}: use 'amortised'.",
+    )
+    checks.require(
+        not checks.is_traced(*traced),
+        "Exact inference takes numbers, not traced arrays, and this model uses it by default: pass inference='amortised' inside "
+        "jax.jit and jax.grad.",
+    )
+    return "exact"
 
 
 def amortised(process: Process, record: Record, summary: Summary) -> Normal:
@@ -30,8 +57,8 @@ def exact(
 ) -> Ensemble:
     """The posterior's draws, worked out from the encoder's `belief` and begun at `start`."""
     series = record.everything()
-    extent = _extent_to_refine(process, series)
-    return batched.refine(process, belief, start, keys, series, None if by is None else by.noise_scale, n, steps, extent)
+    extent = _extent_of(process, series)
+    return batched.exact_draws(process, belief, start, keys, series, None if by is None else by.noise_scale, n, steps, extent)
 
 
 def modes(process: Process, record: Record, belief: Normal, keys: Any, steps: int, least: int) -> tuple[Ensemble, Any]:
@@ -40,29 +67,10 @@ def modes(process: Process, record: Record, belief: Normal, keys: Any, steps: in
     Records of up to `least` points share one compilation.
     """
     series = record.everything(least)
-    z, misfits = batched.modes(process, belief, keys, series, steps, _extent_to_refine(process, series))
+    z, misfits = batched.modes(process, belief, keys, series, steps, _extent_of(process, series))
     return Ensemble(z[:, None], jnp.ones_like(z[:, :1])), misfits
 
 
-def _extent_to_refine(process: Process, series: Series) -> Extent:
-    checks.require(
-        not checks.is_traced(series.t, series.y), "`refine` takes numbers, not traced arrays: call it outside `jax.jit`."
-    )
-    z = jnp.zeros(process.z_dim, series.t.dtype)
-    predicted = jax.eval_shape(lambda p, z, t: p.predict(z, t)[0], process, z, series.t[0])
-    checks.require(
-        isinstance(predicted, Normal), f"`refine` needs a normal likelihood, but this model's is {type(predicted).__name__}."
-    )
+def _extent_of(process: Process, series: Series) -> Extent:
+    choose_inference(process, "exact", series.t, series.y)
     return extent_for(process, series.t, series.observed)
-
-
-def calibrated(predicted: AbstractDistribution, record: Record, t: Any, by: Calibration | None) -> AbstractDistribution:
-    """The predictions with their spread around the mean made as wide as experience says; times are the user's."""
-    if by is None or not isinstance(predicted, Normal) or checks.is_traced(predicted.loc, t) or t.shape[1] == 0:
-        return predicted
-    seen, observed = record.times()
-    factor = by.at(observed.sum(-1), PredictionPlaces.of(t, seen, observed))
-    missing = predicted.loc.shape[2] - factor.shape[1]  # times are padded to a bucket
-    factor = jnp.asarray(np.pad(factor, ((0, 0), (0, missing)), mode="edge"), predicted.loc.dtype)[:, None, :, None]
-    mean = predicted.loc.mean(1, keepdims=True)
-    return Normal(mean + factor * (predicted.loc - mean), factor * predicted.scale)

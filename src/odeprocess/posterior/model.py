@@ -22,8 +22,9 @@ from odeprocess.process import AbstractSolver, OdeFlow, Process, Spec, Summary
 from . import model_folder
 from .calibration import Calibration, HeldOutErrors
 from .held_out import held_out_errors
+from .latent_posterior import Inference, choose_inference
 from .observations import new_record
-from .posterior import Posterior
+from .posterior import DRAWS, Posterior
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Model:
         spec: how they were built.
         scaling: how the data are scaled for them.
         info: notes about the training, plain data.
-        calibrations: factors of spread, learned on held-out series by `calibrated`, for `"refined"` and `"amortised"` posteriors.
+        calibrations: factors of spread, learned on held-out series by `calibrated`, for `"exact"` and `"amortised"` inference.
     """
 
     process: Process
@@ -53,24 +54,39 @@ class Model:
         return sum(x.size for x in jax.tree.leaves(self.process))
 
     def condition(
-        self, t: Any = (), y: Any = (), *, key: Any, static: Any = None, origin: Any = None, draws: int = 64
+        self,
+        t: Any = (),
+        y: Any = (),
+        *,
+        key: Any,
+        static: Any = None,
+        origin: Any = None,
+        draws: int = DRAWS,
+        inference: Inference = "auto",
     ) -> Posterior:
-        """What the model believes after some observations.
+        """The posterior after some observations.
 
         Arguments:
             t: times in the user's units, in any order, ties allowed: `[n]` for one series, `[series, n]` or a list of
-                arrays for a batch. None at all is fine: the belief is then that of a series nobody has looked at.
+                arrays for a batch. None at all is fine: the posterior is then the prior.
             y: values, shaped like `t`, with a last axis for channels where there are several; NaN where missing.
             key: of the draws. The same key gives the same draws.
             static: covariates, `[k]`, or `[series, k]` for a batch.
             origin: where each series' time begins, one number or one for each, for models fitted with origin="first"; by
                 default the earliest observation of the series given here.
-            draws: how many draws describe the posterior, unless a method is told otherwise.
+            draws: how many draws describe the posterior, unless a method is given another number.
+            inference: `"amortised"`, one pass of the encoder, a millisecond a series; `"exact"`, every draw fitted to the
+                observations by a few Levenberg–Marquardt steps, milliseconds to tens of them a series (docs/inference.md);
+                or `"auto"`, exact where the model has a learned prior and a normal likelihood, amortised elsewhere. Streams,
+                tables, servers and the playground follow the same rule.
 
         Times before the start of the training data are integrated backwards.
 
         Example: see `Posterior`.
         """
+        return self._amortised(t, y, key=key, static=static, origin=origin, draws=draws).follow(inference, t, y)
+
+    def _amortised(self, t: Any, y: Any, *, key: Any, static: Any, origin: Any, draws: int) -> Posterior:
         channels, missing = self.spec.channels, self.spec.missing
         assert channels is not None and missing is not None
         t, y, lengths, single = read_arrays(t, y, channels)
@@ -88,7 +104,16 @@ class Model:
         return Posterior(self.process, record, summary, belief, keys, int(draws), calibrations=self.calibrations)
 
     def in_chunks(
-        self, t: Any, y: Any, *, key: Any, static: Any = None, origin: Any = None, draws: int = 64, size: int = 1024
+        self,
+        t: Any,
+        y: Any,
+        *,
+        key: Any,
+        static: Any = None,
+        origin: Any = None,
+        draws: int = DRAWS,
+        inference: Inference = "auto",
+        size: int = 1024,
     ) -> Iterator[Posterior]:
         """The posteriors of many series, `size` of them at a time, so that memory stays bounded however many there are.
 
@@ -114,34 +139,37 @@ class Model:
             part = slice(start, min(start + size, len(t)))
             statics = None if static is None else static[part]
             origins = origin if origin is None or np.ndim(origin) == 0 else origin[part]
-            posterior = self.condition(t[part], y[part], key=key, static=statics, origin=origins, draws=draws)
-            yield dataclasses.replace(posterior, keys=_folded(key, jnp.arange(part.start, part.stop)))
+            posterior = self._amortised(t[part], y[part], key=key, static=statics, origin=origins, draws=draws)
+            keys = _folded(key, jnp.arange(part.start, part.stop))
+            yield dataclasses.replace(posterior, keys=keys).follow(inference)
 
     def calibrated(
-        self, series: Series, *, seen: Series | None = None, refined: bool = True, key: Any = None, draws: int = 64
+        self, series: Series, *, seen: Series | None = None, inference: Inference = "auto", key: Any = None, draws: int = DRAWS
     ) -> "Model":
-        """The model with the spread of its predictions put right on series it has not been trained on.
+        """The model with the spread of its predictions calibrated on series it has not been trained on.
+
+        Every question follows: intervals, samples, densities of single values and joint ones, functions, suggestions.
 
         Arguments:
             series: held-out series; a dozen help, five are better than none.
             seen: series that the model was trained on. Fewer than a hundred held-out ones leave much to chance; some of these
                 then help to tell where predictions are too wide and where too narrow, though not how wide they are in all.
-            refined: whether to calibrate refined posteriors or the encoder's own; each has factors of its own.
+            inference: which kind of inference to calibrate; each has factors of its own.
             key: of the draws and of which points are given.
             draws: draws for each prediction: best as many as will be asked for, since more of them reach farther into the tails.
         """
-        held_out_errors = self.held_out_errors(series, seen=seen, refined=refined, key=key, draws=draws)
-        return self.with_calibration(held_out_errors, refined=refined)
+        errors = self.held_out_errors(series, seen=seen, inference=inference, key=key, draws=draws)
+        return self.with_calibration(errors, inference=inference)
 
-    def with_calibration(self, held_out_errors: HeldOutErrors, *, refined: bool = True) -> "Model":
-        """The model with the spread of its predictions put right by known misses: its own, or those of models like it."""
-        name = "refined" if refined else "amortised"
-        return dataclasses.replace(self, calibrations={**self.calibrations, name: Calibration.fit(held_out_errors)})
+    def with_calibration(self, errors: HeldOutErrors, *, inference: Inference = "auto") -> "Model":
+        """The model calibrated by known errors: its own, or those of models like it."""
+        name = choose_inference(self.process, inference)
+        return dataclasses.replace(self, calibrations={**self.calibrations, name: Calibration.fit(errors)})
 
     def held_out_errors(
-        self, series: Series, *, seen: Series | None = None, refined: bool = True, key: Any = None, draws: int = 64
+        self, series: Series, *, seen: Series | None = None, inference: Inference = "auto", key: Any = None, draws: int = DRAWS
     ) -> HeldOutErrors:
-        """How far off the model is on series it has not been trained on, given more and more of them; see `calibrated`."""
+        """The errors on series that the model was not trained on, given more and more of them; see `calibrated`."""
         for name, each in (("series", series), ("seen", series if seen is None else seen)):
             checks.instance(name, each, Series, "a batch of series: make one with make_series(t, y)")
             came, own = (each.channels, each.static.shape[-1]), (self.spec.channels, self.spec.static_dim)
@@ -149,7 +177,8 @@ class Model:
                 came == own,
                 f"`{name}` has {came[0]} channel(s) and {came[1]} static covariate(s); this model has {own[0]} and {own[1]}.",
             )
-        return held_out_errors(self, series, seen, refined=refined, key=jr.key(0) if key is None else key, draws=draws)
+        by = choose_inference(self.process, inference)
+        return held_out_errors(self, series, seen, inference=by, key=jr.key(0) if key is None else key, draws=draws)
 
     def with_solver(self, solver: AbstractSolver) -> "Model":
         """The same model, integrated another way: `model.with_solver(Grid(steps=40))`, or `Adaptive(rtol=1e-6)`."""

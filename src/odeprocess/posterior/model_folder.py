@@ -112,7 +112,7 @@ def _described(card: dict[str, Any]) -> tuple[Spec, Scaling, dict[str, Calibrati
         checks.require(getattr(spec, field) is not None, f"`spec.{field}` is null; expected what the training data made it.")
     scaling = Scaling.from_json(card["scaling"], spec.channels or 0, spec.static_dim or 0)
     for kind in card["calibrations"]:
-        checks.choice("calibrations", kind, ("refined", "amortised"))
+        checks.choice("calibrations", kind, ("exact", "amortised"))
     calibrations = {kind: Calibration.from_json(each, f"calibrations.{kind}") for kind, each in card["calibrations"].items()}
     return spec, scaling, calibrations
 

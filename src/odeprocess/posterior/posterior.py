@@ -7,6 +7,7 @@ traced arrays out.
 """
 
 import dataclasses
+import warnings
 from typing import Any, Literal
 
 import jax
@@ -20,11 +21,14 @@ from odeprocess.inference.randomised_map import Ensemble
 from odeprocess.process import Process, Summary
 
 from . import latent_posterior
-from .calibration import Calibration
+from .calibration import Calibration, calibrate
 from .functions import Functions, evaluate, extent_for, picked, reported
+from .latent_posterior import Inference
 from .observations import Record
 
 Of = Literal["observations", "function"]
+DRAWS = 64  # that describe a posterior by default; chosen by hand
+EXACT_STEPS = 3  # Levenberg–Marquardt double steps for a draw by default: they solve most draws
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,8 +60,7 @@ class Posterior:
 
     def __repr__(self) -> str:
         what = "one series" if self.record.single else f"{len(self.record)} series"
-        refined = ", refined" if self.steps else ""
-        return f"Posterior({what}, {self.record.size} observations, {self.draws} draws{refined})"
+        return f"Posterior({what}, {self.record.size} observations, {self.draws} draws, {self.inference} inference)"
 
     def __len__(self) -> int:
         """How many series this is about."""
@@ -80,8 +83,9 @@ class Posterior:
     def update(self, t: Any, y: Any) -> "Posterior":
         """The posterior with more observations.
 
-        The cost does not depend on how many came before: the encoder keeps a sum and a count. In a model that counts time
-        from the first observation, an earlier one cannot be added.
+        With amortised inference the cost does not depend on how many came before: the encoder keeps a sum and a count. Exact
+        inference starts at the draws so far and takes all observations. In a model that counts time from the first
+        observation, an earlier one cannot be added.
 
         Arguments:
             t: one time or several, `[n]`; for a batch `[series, n]`, or a list with an array for each series.
@@ -93,32 +97,50 @@ class Posterior:
         summary, belief = batched.observe(self.process, self.summary, record.scaled(t, y, least=1))
         training_range.warn(*record.notes(t, y))
         updated = dataclasses.replace(self, record=record, summary=summary, belief=belief, steps=0, _last={})
-        return updated._refined(self.draws, self.steps, belief, self.belief) if self.steps else updated
+        return updated._exact(self.draws, self.steps, belief, self.belief) if self.steps else updated
 
-    def refine(self, n: int | None = None, *, steps: int = 3) -> "Posterior":
-        """The posterior worked out on the observations themselves, where this one is the encoder's guess.
+    @property
+    def inference(self) -> Literal["amortised", "exact"]:
+        """How the posterior was found: by one pass of the encoder, or by fitting draws to the observations."""
+        return "exact" if self.steps else "amortised"
 
-        Every draw is fitted to the observations, perturbed by their noise and by the prior, in a few Levenberg–Marquardt
-        steps (`odeprocess.inference.randomised_map`). It takes milliseconds to tens of them a series, and each `update`
-        afterwards does it anew from the draws so far, over all observations. It needs a normal likelihood, and pays off
-        most where the process has a learned prior (variant `"ndp-skip"`).
+    def with_inference(self, inference: Inference, *, draws: int | None = None, steps: int = EXACT_STEPS) -> "Posterior":
+        """The posterior of the same observations by another kind of inference; see `Model.condition`.
 
         Arguments:
-            n: number of draws to keep, which is then the most that can be asked for; as many as before by default.
-            steps: double steps of the solver for a draw, on average and at most; 0 gives the encoder's guess back.
+            inference: `"auto"`, `"amortised"` or `"exact"`.
+            draws: number of draws, which is the most that can be asked for after exact inference; as many as before by default.
+            steps: Levenberg–Marquardt double steps for each draw, on average and at most.
         """
-        n = self.draws if n is None else n
-        checks.whole("n", n, 1, checks.MOST_DRAWS)
-        checks.whole("steps", steps, 0, checks.MOST_STEPS)
+        n = self.draws if draws is None else draws
+        checks.whole("draws", n, 1, checks.MOST_DRAWS)
+        checks.whole("steps", steps, 1, checks.MOST_STEPS)
+        chosen = latent_posterior.choose_inference(self.process, inference)
         belief = latent_posterior.amortised(self.process, self.record, self.summary)
-        if steps == 0:
-            return dataclasses.replace(self, belief=belief, draws=int(n), steps=0, _last={})
-        return self._refined(int(n), int(steps), belief, belief)
+        if chosen == "amortised":
+            return dataclasses.replace(self, belief=belief, draws=int(n), steps=0, _last={})._checked()
+        return self._exact(int(n), int(steps), belief, belief)._checked()
 
-    def _refined(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
-        by = self.calibrations.get("refined")
+    def follow(self, inference: Inference, *observed: Any) -> "Posterior":
+        """This amortised posterior, or the exact one in its place where `inference` asks for it; `observed` may be traced."""
+        exact = latent_posterior.choose_inference(self.process, inference, *observed) == "exact"
+        return (self._exact(self.draws, EXACT_STEPS, self.belief, self.belief) if exact else self)._checked()
+
+    def _exact(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
+        by = self.calibrations.get("exact")
         found = latent_posterior.exact(self.process, self.record, belief, start, self.keys, n, steps, by)
         return dataclasses.replace(self, belief=found, draws=n, steps=steps, _last={})
+
+    def _checked(self) -> "Posterior":
+        """Itself; warns where the model is calibrated for the other kind of inference only."""
+        if self.calibrations and self._calibration is None:
+            other = next(iter(self.calibrations))
+            warnings.warn(
+                f"This model is calibrated for {other} inference, not for {self.inference} inference: intervals and densities "
+                f"are not calibrated. Use inference={other!r}, or model.calibrated(…, inference={self.inference!r}).",
+                stacklevel=checks.depth_of_user(),
+            )
+        return self
 
     def sample(self, times: Any, n: int | None = None, *, of: Of = "observations") -> Any:
         """`n` draws at `times`, `[n, times, channels]` (after the series axis, for a batch).
@@ -203,7 +225,12 @@ class Posterior:
         checks.choice("method", method, ("samples", "importance"))
         checks.require(
             method == "samples" or not self.steps,
-            "method='importance' needs the encoder's belief, but this posterior is refined. Use method='samples'.",
+            "method='importance' needs amortised inference, but this posterior's is exact. Use method='samples'.",
+        )
+        checks.require(
+            method == "samples" or self._calibration is None,
+            "method='importance' gives the density of the model as it was trained, but this one is calibrated. Use "
+            "method='samples', or take dataclasses.replace(model, calibrations={}).",
         )
         t, y, lengths = self.record.read(t, y)
         if method == "importance":
@@ -215,9 +242,13 @@ class Posterior:
         shift = self.record.scaling.log_density_shift()
         if far.any():
             found = self._log_density(t, y, n, joint=joint)
-        elif not joint and method == "samples" and self._calibration is not None and not checks.is_traced(t, y):
-            found = batched.mixture_log_prob(self._predicted(self._asked(t, y), n)[0], series.y)
-            found = np.where(series.mask, np.asarray(found, np.float64), np.nan)
+        elif method == "samples" and self._calibration is not None and not checks.is_traced(t, y):
+            predicted = self._predicted(self._asked(t, y), n)[0]
+            if joint:
+                found = batched.mixture_joint_log_prob(predicted, series.y, series.mask)
+            else:
+                found = batched.mixture_log_prob(predicted, series.y)
+                found = np.where(series.mask, np.asarray(found, np.float64), np.nan)
         else:
             proposal = batched.observe(self.process, self.summary, series)[1] if method == "importance" else self.belief
             extent = extent_for(self.process, series.t, None if checks.is_traced(series.mask) else series.observed)
@@ -234,13 +265,7 @@ class Posterior:
 
     def _log_density(self, t: np.ndarray, y: np.ndarray, n: int | None, *, joint: bool) -> np.ndarray:
         """What `log_prob` gives by `"samples"`, of scaled values, in float64: for values that float32 cannot square."""
-        asked = self._asked(t, y)
-        if joint:  # no calibration, which is about single values
-            z = batched.draw(self.belief, self.keys, self._count(n))
-            predicted, _ = evaluate(self.process, self.record, z, self.record.query(asked))
-            predicted = batched.with_noise_factors(self.belief, predicted)
-        else:
-            predicted, _ = self._predicted(asked, n)
+        predicted, _ = self._predicted(self._asked(t, y), n)
         missing = predicted.mean.shape[2] - y.shape[1]
         scaled = np.pad(self.record.scaling.values(y), ((0, 0), (0, missing), (0, 0)), constant_values=np.nan)
         mask = ~np.isnan(scaled)
@@ -258,7 +283,7 @@ class Posterior:
     def functions(self, n: int | None = None) -> Functions:
         """`n` trajectories as callables: each gives the same values at the same times, whenever it is asked."""
         z = batched.draw(self.belief, self.keys, self._count(n))
-        return Functions(self.process, self.record, z)
+        return Functions(self.process, self.record, z, self._calibration)
 
     def _predicted(self, times: Any, n: int | None) -> tuple[AbstractDistribution, int]:
         """The decoded draws at `times`; those of the latest query are kept, as mean and interval are asked together."""
@@ -267,9 +292,7 @@ class Posterior:
         if tag is not None and tag in self._last:
             return self._last[tag], t.shape[-1]
         predicted, reached = evaluate(self.process, self.record, batched.draw(self.belief, self.keys, n), t)
-        predicted = latent_posterior.calibrated(
-            batched.with_noise_factors(self.belief, predicted), self.record, t, self._calibration
-        )
+        predicted = calibrate(batched.with_noise_factors(self.belief, predicted), self.record, t, self._calibration)
         if tag is not None and reached and not checks.is_traced(predicted.mean):
             self._last.clear()
             self._last[tag] = predicted
@@ -277,7 +300,7 @@ class Posterior:
 
     @property
     def _calibration(self) -> Calibration | None:
-        return self.calibrations.get("refined" if self.steps else "amortised")
+        return self.calibrations.get(self.inference)
 
     def _values_out(self, values: Any, m: int) -> Any:
         return self.record.squeeze(self.record.scaling.values_to_user(values[..., :m, :]))
@@ -287,7 +310,8 @@ class Posterior:
         checks.whole("n", n, 1, checks.MOST_DRAWS)
         checks.require(
             not self.steps or n <= self.draws,
-            f"`n` is {n}, but this posterior was refined with {self.draws} draws. Refine it with more: refine({n}).",
+            f"`n` is {n}, but exact inference made {self.draws} draws: use with_inference('exact', draws={n}), or "
+            f"condition(…, draws={n}).",
         )
         return int(n)
 

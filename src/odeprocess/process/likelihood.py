@@ -1,7 +1,7 @@
 """Likelihoods: from the decoder's raw output to a distribution over observations."""
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -16,7 +16,13 @@ LEAST_ABOVE = 1e-3  # of the floor
 
 
 class AbstractLikelihood(eqx.Module):
-    """To write a likelihood, say how many raw numbers it wants and what distribution they mean."""
+    """To write a likelihood, say how many raw numbers it wants and what distribution they mean.
+
+    Attributes:
+        normal: whether that distribution is normal; exact inference needs it.
+    """
+
+    normal: ClassVar[bool] = False
 
     @abstractmethod
     def num_raw(self, channels: int) -> int:
@@ -34,6 +40,8 @@ class GaussianLikelihood(AbstractLikelihood):
     softplus(`start`); `"shared"`: one learned number a channel, floor + exp(·), which begins at exp(`start`); or
     `"fixed"`: the constant `std`.
     """
+
+    normal: ClassVar[bool] = True
 
     noise: Literal["decoder", "shared", "fixed"] = eqx.field(static=True)
     floor: float = eqx.field(static=True)
