@@ -17,7 +17,7 @@ import jax.random as jr
 import numpy as np
 
 from odeprocess.common import checks
-from odeprocess.common.distributions import AbstractDistribution
+from odeprocess.common.distributions import AbstractDistribution, Normal
 from odeprocess.data.series import Series
 
 from .decoder import AbstractDecoder
@@ -188,6 +188,10 @@ def _check_likelihood(likelihood: Any, spec: Any) -> None:
     )
     found = jax.eval_shape(lambda: likelihood(jnp.zeros((n, raw))))
     checks.instance(f"{name}(raw)", found, AbstractDistribution, "a distribution (AbstractDistribution)")
+    checks.require(
+        not likelihood.normal or isinstance(found, Normal),
+        f"`{name}.normal` is True, but `{name}(raw)` is {_a(type(found).__name__)}. Set it for likelihoods that return a Normal.",
+    )
     for path, leaf in jax.tree_util.tree_flatten_with_path(found)[0]:
         _require_shape(f"{name}(raw){jax.tree_util.keystr(path)}", leaf, (n, channels), "[times, channels], as the observations")
     key, y, q = jr.key(0), jnp.zeros((n, channels)), jnp.zeros(())
