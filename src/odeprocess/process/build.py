@@ -23,9 +23,9 @@ def build_process(spec: Any, *, key: Any) -> Process:
     """The parts that `spec`, a `Spec` without gaps, asks for, put together."""
     encoder_key, head_key, first_key, flow_key, decoder_key = jr.split(key, 5)
     encoder = _own_or("encoder", _encoder, spec, encoder_key)
-    head = _own_or("head", _head, spec, head_key)
-    first = _own_or("first", _first_head, spec, first_key) if spec.initial == "first" else None
-    flow = _own_or("flow", _flow, spec, flow_key)
+    head = _started(_head, spec, head_key)
+    first = _started(_first_head, spec, first_key) if spec.initial == "first" else None
+    flow = _flow(spec, flow_key)
     decoder = _own_or("decoder", _decoder, spec, decoder_key)
     likelihood = build_likelihood(spec, key=jr.fold_in(decoder_key, 1))
     if spec.parts:
@@ -45,6 +45,10 @@ def _own_or(option: str, ours: Callable[[Any, Any], Any], spec: Any, key: Any) -
     """The user's part, where the spec has one, with the weights it begins with; otherwise ours, started as the spec says."""
     if option in spec.parts:
         return make_part(option, spec.parts[option], spec, key)
+    return _started(ours, spec, key)
+
+
+def _started(ours: Callable[[Any, Any], Any], spec: Any, key: Any) -> Any:
     made = ours(spec, key)
     return with_wide_start(made) if spec.start == "wide" else made
 
@@ -76,6 +80,8 @@ def _first_head(spec: Any, key: Any) -> AbstractHead:
 
 
 def _flow(spec: Any, key: Any) -> AbstractFlow:
+    if "flow" in spec.parts:
+        return make_part("flow", spec.parts["flow"], spec, key)
     if spec.dynamics == "none":
         return ConstantFlow()
     field = _own_or("field", _field, spec, key)
