@@ -151,7 +151,7 @@ def training(batch: int, kind: str) -> dict:
     count, epochs = (490, 6) if batch < 100 else (8 * batch, 10)
     series = odp.data.sines.sample(count, key=jr.key(0))
     spec = odp.variant("ndp", solver=SOLVERS[kind])
-    fit = odp.fit(spec, series, options=odp.FitOptions(epochs=epochs, batch_size=batch))
+    fit = odp.fit(series, spec, options=odp.FitOptions(epochs=epochs, batch_size=batch))
     taken = fit.train_seconds / (epochs * (count // batch))
     row = {"benchmark": "training-step", "task": "sines", "model": "ndp", "solver": kind, "batch": batch}
     return {**row, "seconds": taken, "compile_seconds": fit.compile_seconds}

@@ -27,8 +27,8 @@ def train(folder: Path, result: Path, epochs: int) -> None:
     t = [rng.uniform(0, 48, rng.integers(3, 21)) for _ in range(60)]
     series = odp.make_series(t, [20 + 5 * np.sin(times / 8 + rng.uniform(0, 2)) + rng.normal(0, 0.5, len(times)) for times in t])
     fitted = odp.fit(
-        "ndp-skip",
         series[10:],
+        "ndp-skip",
         validation=series[:10],
         options=odp.FitOptions(epochs=epochs),
         checkpoint=folder,

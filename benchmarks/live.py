@@ -90,7 +90,7 @@ def model(folder: Path) -> None:
 
     import odeprocess as odp
 
-    odp.fit("ndp", odp.data.sines.sample(60, key=jax.random.key(0)), options=odp.FitOptions(epochs=5)).model.save(folder)
+    odp.fit(odp.data.sines.sample(60, key=jax.random.key(0)), "ndp", options=odp.FitOptions(epochs=5)).model.save(folder)
 
 
 def document(server: Server, examples: int) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def sines_model() -> odp.Model:
     """An NDP that has learned sines by and large, in scaled units."""
     series = odp.data.sines.sample(256, key=jr.key(0))
     spec = odp.variant("ndp", noise_floor=0.02, solver=odp.Grid(order=2))
-    return odp.fit(spec, series, options=odp.FitOptions(epochs=60, batch_size=16)).model
+    return odp.fit(series, spec, options=odp.FitOptions(epochs=60, batch_size=16)).model
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 >>> import jax, odeprocess as odp
 >>> series = odp.data.sines.sample(20, key=jax.random.key(0))
->>> model = odp.fit("ndp", series, options=odp.FitOptions(epochs=1)).model
+>>> model = odp.fit(series, "ndp", options=odp.FitOptions(epochs=1)).model
 >>> posterior = model.condition([0.0, 1.0], [0.1, 0.8], key=jax.random.key(1))
 >>> posterior.mean([0.0, 0.5, 1.0]).shape
 (3, 1)
@@ -18,7 +18,7 @@ from .version import __version__ as __version__
 _HOMES = {
     "Adaptive": "process",
     "ExtrapolationWarning": "data.training_range",
-    "Fit": "training.result",
+    "Fit": "training.fit_result",
     "FitOptions": "training.options",
     "Forecaster": "forecasting.forecaster",
     "Functions": "posterior.functions",
@@ -35,14 +35,14 @@ _HOMES = {
     "Suggestion": "posterior.next_measurement",
     "Task": "data.tasks",
     "TaskSampler": "data.tasks",
-    "TrainingError": "training.fit",
+    "TrainingError": "training.train",
     "VARIANTS": "process",
     "elbo": "training.objectives",
     "fit": "training.fit",
-    "learn": "training.model_selection",
     "load": "posterior.model",
     "make_series": "data.series",
-    "recipe": "training.recipes",
+    "series_key": "posterior.series_keys",
+    "series_keys": "posterior.series_keys",
     "score": "training.validation",
     "score_all": "training.validation",
     "solver_error": "posterior.solver_check",
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .posterior.model import Model as Model, load as load
     from .posterior.next_measurement import Suggestion as Suggestion, suggest as suggest
     from .posterior.posterior import Posterior as Posterior
+    from .posterior.series_keys import series_key as series_key, series_keys as series_keys
     from .posterior.solver_check import solver_error as solver_error
     from .process import (
         VARIANTS as VARIANTS,
@@ -74,12 +75,11 @@ if TYPE_CHECKING:
         variant as variant,
     )
     from .streaming.stream import Stream as Stream
-    from .training.fit import TrainingError as TrainingError, fit as fit
-    from .training.model_selection import learn as learn
+    from .training.fit import fit as fit
+    from .training.fit_result import Fit as Fit
     from .training.objectives import elbo as elbo
     from .training.options import FitOptions as FitOptions
-    from .training.recipes import recipe as recipe
-    from .training.result import Fit as Fit
+    from .training.train import TrainingError as TrainingError
     from .training.training_state import History as History
     from .training.validation import score as score, score_all as score_all
 

@@ -96,7 +96,7 @@ def test_training_without_padding_is_the_same_with_buckets_and_without():
     series = odp.make_series(t, np.sin(t))
     spec = odp.variant("ndp-linear", r_dim=5, z_dim=2, l_dim=2, h_dim=5, solver=odp.Grid(steps=3, order=2))
     options = {"epochs": 2, "em_epochs": 2, "batch_size": 8}
-    plain, bucketed = (odp.fit(spec, series, options=odp.FitOptions(**options, bucketed=b)).model for b in (False, True))
+    plain, bucketed = (odp.fit(series, spec, options=odp.FitOptions(**options, bucketed=b)).model for b in (False, True))
     for a, b in zip(jax.tree.leaves(plain.process), jax.tree.leaves(bucketed.process), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 

@@ -91,7 +91,7 @@ def test_streams_tell_too_and_a_saved_model_knows(tmp_path):
 def test_a_channel_that_was_never_observed_has_no_outside(tmp_path):
     values = np.stack([SERIES.y[..., 0], np.full(SERIES.t.shape, np.nan)], -1)
     blank = odp.make_series(SERIES.t, values)
-    model = odp.fit(SPEC, blank, options=odp.FitOptions(epochs=1)).model
+    model = odp.fit(blank, SPEC, options=odp.FitOptions(epochs=1)).model
     model.save(tmp_path)
     reach = odp.load(tmp_path).scaling.training_range
     assert (
@@ -108,7 +108,7 @@ def test_seconds_since_1970_have_no_more_room_than_others():
 
 
 def test_fit_notes_how_far_its_series_reach():
-    model = odp.fit(SPEC, SERIES, options=odp.FitOptions(epochs=1)).model
+    model = odp.fit(SERIES, SPEC, options=odp.FitOptions(epochs=1)).model
     reach = model.scaling.training_range
     assert isinstance(reach, TrainingRange) and reach.t.tolist() == [2.0, 6.0] and reach.static.tolist() == [[0.0], [4.0]]
     np.testing.assert_allclose(reach.y[:, 0], [SERIES.y.min(), SERIES.y.max()], rtol=1e-6)

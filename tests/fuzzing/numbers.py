@@ -262,7 +262,7 @@ def _fit(rng: Odds) -> Any:
 def _trained(series: odp.Series) -> odp.Model:
     # Whatever the times are: with a span of its own each training would compile anew.
     spec = odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4, t0=-2.0, horizon=4.0)
-    return odp.fit(spec, series, options=odp.FitOptions(epochs=1, batch_size=2), progress=False).model
+    return odp.fit(series, spec, options=odp.FitOptions(epochs=1, batch_size=2), progress=False).model
 
 
 def _options(rng: Odds) -> None:

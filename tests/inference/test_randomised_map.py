@@ -231,7 +231,7 @@ def test_every_objective_trains(objective, tmp_path):
     spec = odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6, prior="learned", components=2)
     em_epochs = 2 if objective == "generative" else 0
     options = odp.FitOptions(epochs=2, objective=objective, samples=4, batch_size=8, em_epochs=em_epochs)
-    outcome = odp.fit(spec, series, options=options)
+    outcome = odp.fit(series, spec, options=options)
     assert np.isfinite(outcome.history.loss).all() and np.isfinite(outcome.history.em_loss).all()
     assert outcome.history.em_loss.shape == (em_epochs, 1) and outcome.model.info["em_epochs"] == em_epochs
     mixture = outcome.model.process.mixture
@@ -242,4 +242,4 @@ def test_every_objective_trains(objective, tmp_path):
 
 def test_the_second_half_of_training_needs_a_prior():
     with pytest.raises(ValueError, match="learned prior"):
-        odp.fit("np", odp.data.lines.sample(4, key=jr.key(0)), options=odp.FitOptions(em_epochs=1))
+        odp.fit(odp.data.lines.sample(4, key=jr.key(0)), "np", options=odp.FitOptions(em_epochs=1))

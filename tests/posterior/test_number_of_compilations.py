@@ -63,9 +63,9 @@ def test_fits_with_the_same_shapes_share_their_compilation():
     series = odp.data.sines.sample(10, key=KEY)
     spec = odp.variant("ndp", r_dim=5, z_dim=5, l_dim=2, h_dim=5, solver=odp.Grid(steps=3, order=2))
     options = odp.FitOptions(epochs=2, batch_size=5)
-    calls = [lambda seed=seed: odp.fit(spec, series, options=options, seeds=seed) for seed in range(3)]
+    calls = [lambda seed=seed: odp.fit(series, spec, options=options, seeds=seed) for seed in range(3)]
     assert compilations(epoch.run_epoch, calls) == 1
-    assert compilations(epoch.run_epoch, [lambda: odp.fit(spec, series, options=dataclasses.replace(options, epochs=5))]) == 0
+    assert compilations(epoch.run_epoch, [lambda: odp.fit(series, spec, options=dataclasses.replace(options, epochs=5))]) == 0
 
 
 def test_training_longer_compiles_nothing():

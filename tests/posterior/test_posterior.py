@@ -263,7 +263,7 @@ def test_float64_when_jax_is_asked_for_it(sines_model, tmp_path):
         np.testing.assert_allclose(
             model.with_solver(odp.Grid(steps=160)).condition(T, Y, key=KEY).functions(4)(TIMES), fine, atol=1e-8
         )
-        trained = odp.fit("np", odp.data.lines.sample(8, key=KEY), options=odp.FitOptions(epochs=2, batch_size=8)).model
+        trained = odp.fit(odp.data.lines.sample(8, key=KEY), "np", options=odp.FitOptions(epochs=2, batch_size=8)).model
         assert all(x.dtype == jnp.float64 for x in jax.tree.leaves(trained.process))
     np.testing.assert_allclose(posterior.belief.loc, sines_model.condition(T, Y, key=KEY).belief.loc, atol=1e-5)
 

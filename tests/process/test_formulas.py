@@ -112,7 +112,7 @@ def test_hidden_values_do_not_reach_the_context():
     spec = odp.variant("ndp", r_dim=6, z_dim=6, l_dim=2, h_dim=8, solver=odp.Grid(order=2))
     series = odp.data.lotka_volterra.sample(4, key=jr.key(0))
     sampler = odp.TaskSampler(context=(3, 5), extra=(1, 5), split="channel", empty=0.0)
-    model = odp.fit(spec, series, sampler=sampler, options=odp.FitOptions(epochs=1)).model
+    model = odp.fit(series, spec, sampler=sampler, options=odp.FitOptions(epochs=1)).model
     assert model.spec.missing
     task = sampler.draw(model.scaling.apply(series), key=jr.key(1))
     hidden = ~task.context.any(1, keepdims=True)

@@ -113,7 +113,7 @@ def test_the_wheel_installs_and_works_without_extras(tmp_path):
     install = ["--python", python, "install", "--no-compile", "--constraint", ROOT / "constraints.txt", wheel]
     subprocess.run([*pip, *install], check=True)
     code = (
-        "import jax, pathlib, odeprocess as odp; fit = odp.fit('np', odp.data.lines.sample(4, key=jax.random.key(0)), "
+        "import jax, pathlib, odeprocess as odp; fit = odp.fit(odp.data.lines.sample(4, key=jax.random.key(0)), 'np', "
         "options=odp.FitOptions(epochs=1)); print((pathlib.Path(odp.__file__).parent / 'py.typed').exists(), "
         "odp.experiments.protocol('sines').epochs, fit.model.condition([1.0], [0.0], key=jax.random.key(0)).mean([2.0]).shape)"
     )

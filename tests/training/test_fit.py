@@ -27,7 +27,7 @@ def leaves(model):
 
 
 def test_fit_learns_and_returns_its_history():
-    fitted = odp.fit(SPEC, SINES, options=dataclasses.replace(OPTIONS, epochs=40, learning_rate=5e-3))
+    fitted = odp.fit(SINES, SPEC, options=dataclasses.replace(OPTIONS, epochs=40, learning_rate=5e-3))
     assert fitted.history.loss.shape == (40, 1) and fitted.history.seconds.shape == (40,)
     assert fitted.history.loss[-5:].mean() < fitted.history.loss[:3].mean() - 1.0
     assert np.isnan(fitted.history.nll).all() and fitted.skipped.tolist() == [0]
@@ -35,16 +35,16 @@ def test_fit_learns_and_returns_its_history():
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_gives_others():
-    one, again, other = (odp.fit(SPEC, SINES, options=OPTIONS, seeds=seed).model for seed in (3, 3, 4))
+    one, again, other = (odp.fit(SINES, SPEC, options=OPTIONS, seeds=seed).model for seed in (3, 3, 4))
     assert all((a == b).all() for a, b in zip(leaves(one), leaves(again), strict=True))
     assert any((a != b).any() for a, b in zip(leaves(one), leaves(other), strict=True))
 
 
 def test_seeds_at_once_are_seeds_alone():
-    together = odp.fit(SPEC, SINES, options=OPTIONS, seeds=[3, 4])
+    together = odp.fit(SINES, SPEC, options=OPTIONS, seeds=[3, 4])
     for seed, model in zip((3, 4), together.models, strict=True):
         assert model is not None and model.info["seed"] == seed
-        alone = odp.fit(SPEC, SINES, options=OPTIONS, seeds=seed).model
+        alone = odp.fit(SINES, SPEC, options=OPTIONS, seeds=seed).model
         for a, b in zip(leaves(model), leaves(alone), strict=True):
             np.testing.assert_allclose(a, b, atol=2e-3)
     assert together.best in (0, 1)
@@ -53,7 +53,7 @@ def test_seeds_at_once_are_seeds_alone():
 def test_the_best_epoch_is_kept_and_training_stops_when_it_stays_so():
     # A rate this high soon makes things worse, so the best epoch is not the last.
     options = dataclasses.replace(OPTIONS, epochs=60, learning_rate=0.05, patience=5)
-    fitted = odp.fit(SPEC, SINES, validation=SINES, options=options, seeds=[0, 1])
+    fitted = odp.fit(SINES, SPEC, validation=SINES, options=options, seeds=[0, 1])
     nll = fitted.history.nll
     assert len(nll) < 60
     for i, model in enumerate(fitted.models):
@@ -64,7 +64,7 @@ def test_the_best_epoch_is_kept_and_training_stops_when_it_stays_so():
 @pytest.mark.slow
 def test_a_stopped_seed_is_frozen_while_others_go_on():
     options = dataclasses.replace(OPTIONS, epochs=60, learning_rate=0.05, patience=5)
-    both = odp.fit(SPEC, SINES, validation=SINES, options=options, seeds=[0, 1])
+    both = odp.fit(SINES, SPEC, validation=SINES, options=options, seeds=[0, 1])
     lengths = [np.isfinite(both.history.loss[:, i]).sum() for i in range(2)]
     assert len(set(lengths)) == 2, "one seed must outlive the other for this to say anything"
     early = int(np.argmin(lengths))
@@ -74,18 +74,18 @@ def test_a_stopped_seed_is_frozen_while_others_go_on():
 
 
 def test_evaluation_happens_only_when_due():
-    fitted = odp.fit(PLAIN, SINES, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=2))
+    fitted = odp.fit(SINES, PLAIN, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=2))
     assert np.isnan(fitted.history.nll[:, 0]).tolist() == [True, False, True, False]
     assert (fitted.history.mse[[1, 3]] <= fitted.history.mse_one[[1, 3]] + 0.1).all()
     with pytest.raises(ValueError, match="nothing would be evaluated"):
-        odp.fit(PLAIN, SINES, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=5))
+        odp.fit(SINES, PLAIN, validation=SINES, options=dataclasses.replace(OPTIONS, evaluate_every=5))
     with pytest.raises(ValueError, match="`patience` needs `validation`"):
-        odp.fit(PLAIN, SINES, options=dataclasses.replace(OPTIONS, patience=5))
+        odp.fit(SINES, PLAIN, options=dataclasses.replace(OPTIONS, patience=5))
 
 
 def test_patience_waits_for_an_evaluation():
     options = dataclasses.replace(OPTIONS, epochs=6, patience=1, evaluate_every=3)
-    assert len(odp.fit(PLAIN, SINES, validation=SINES, options=options).history.loss) >= 3
+    assert len(odp.fit(SINES, PLAIN, validation=SINES, options=options).history.loss) >= 3
 
 
 def poisoned():
@@ -96,7 +96,7 @@ def poisoned():
 
 
 def test_steps_that_are_not_finite_are_skipped_and_counted():
-    fitted = odp.fit(PLAIN, poisoned(), options=OPTIONS, scaling=odp.Scaling.identity(1))
+    fitted = odp.fit(poisoned(), PLAIN, options=OPTIONS, scaling=odp.Scaling.identity(1))
     assert fitted.skipped.tolist() == [4], "the bad series comes once an epoch"
     assert all(np.isfinite(x).all() for x in leaves(fitted.model))
     assert np.isfinite(fitted.history.loss).all() and fitted.model.info["skipped_steps"] == 4
@@ -107,7 +107,7 @@ def test_training_that_breaks_down_stops_with_a_clear_error():
     bad = odp.Series(SINES.t, y, SINES.mask, SINES.static)
     options = dataclasses.replace(OPTIONS, max_bad_steps=3)
     with pytest.raises(odp.TrainingError, match=r"epoch 1: 3 steps in a row.*all 2 seeds.*learning_rate"):
-        odp.fit(PLAIN, bad, options=options, scaling=odp.Scaling.identity(1), seeds=[0, 1])
+        odp.fit(bad, PLAIN, options=options, scaling=odp.Scaling.identity(1), seeds=[0, 1])
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
@@ -143,7 +143,7 @@ def test_warm_up_and_growth_begin_and_end_where_they_should():
     first, end = series.t.min(), series.t.max()
     assert (shown[0] == (series.t <= first + 0.1 * (end - first) + 1e-6)).all()
     assert all((a <= b).all() and (a != b).any() for a, b in itertools.pairwise(shown[:5])) and shown[4].all()
-    fitted = odp.fit(PLAIN, SINES, options=options)
+    fitted = odp.fit(SINES, PLAIN, options=options)
     assert np.isfinite(fitted.history.loss).all() and fitted.skipped.tolist() == [0]
 
 
@@ -153,7 +153,7 @@ def test_many_latent_samples_and_every_kind_of_task_train():
         series = odp.data.lotka_volterra.sample(8, key=jr.key(0))
         sampler = odp.TaskSampler(context=(1, 8), extra=(1, 8), **changes)
         spec = SPEC.replace(missing=True) if changes.get("split") == "channel" else SPEC
-        fitted = odp.fit(spec, series, sampler=sampler, options=odp.FitOptions(epochs=2, batch_size=4, samples=3))
+        fitted = odp.fit(series, spec, sampler=sampler, options=odp.FitOptions(epochs=2, batch_size=4, samples=3))
         assert np.isfinite(fitted.history.loss).all()
 
 
@@ -164,7 +164,7 @@ def test_seconds_since_1970_train_like_times_up_to_one():
     answers = []
     for times in (unit, stamps):
         series = odp.make_series(times, np.asarray(SINES.y))
-        model = odp.fit(SPEC, series, options=OPTIONS).model
+        model = odp.fit(series, SPEC, options=OPTIONS).model
         posterior = model.condition(times[0, ::20], np.asarray(SINES.y)[0, ::20], key=jr.key(1))
         answers.append(posterior.mean(times[0, ::10]))
     np.testing.assert_allclose(*answers, atol=1e-3)
@@ -176,8 +176,8 @@ def test_times_can_count_from_each_series_first_observation():
     t = np.asarray(SINES.t, np.float64)
     shifted = odp.make_series(starts[:, None] + 100 * (t - t[:, :1]), np.asarray(SINES.y))
     with pytest.warns(UserWarning, match="origin='first'"):
-        odp.fit(SPEC, shifted, options=dataclasses.replace(OPTIONS, epochs=1))
-    model = odp.fit(SPEC, shifted, origin="first", options=OPTIONS).model
+        odp.fit(shifted, SPEC, options=dataclasses.replace(OPTIONS, epochs=1))
+    model = odp.fit(shifted, SPEC, origin="first", options=OPTIONS).model
     assert abs(model.scaling.t_shift - 100 * np.pi) < 1e-3 and abs(model.scaling.t_scale - 50 * np.pi) < 1e-3
     at, values = np.array([0.0, 50.0, 300.0]), [0.1, 0.5, -0.2]
     one, other = (model.condition(s + at, values, key=jr.key(0)).mean(s + at) for s in (1.0e9, 1.8e9))
@@ -202,8 +202,8 @@ def test_origin_is_for_models_that_have_one(sines_model):
 
 
 def test_progress_bar_shows_loss_and_rate(capsys):
-    odp.fit(SPEC, SINES, options=OPTIONS, progress=True)
+    odp.fit(SINES, SPEC, options=OPTIONS, progress=True)
     shown = capsys.readouterr().err
     assert "training" in shown and "loss" in shown and "/s" in shown
-    odp.fit(SPEC, SINES, options=OPTIONS, progress=False)
+    odp.fit(SINES, SPEC, options=OPTIONS, progress=False)
     assert capsys.readouterr().err == ""

@@ -11,7 +11,8 @@ from .common import Config, Json, Separator, Times, names, numbers, prepare, say
 
 Folder = Annotated[Path, typer.Argument(help="The folder that `odeprocess fit` wrote.")]
 NewData = Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of training.")]
-Fast = Annotated[bool, typer.Option("--fast", help="The encoder's guess, in a millisecond a series, instead of refined answers.")]
+How = Literal["auto", "amortised", "exact"]
+Inference = Annotated[How, typer.Option(help="One pass of the encoder (amortised), or draws fitted to the observations (exact).")]
 Device = Annotated[Literal["auto", "cpu", "gpu"], typer.Option(help="Where to run; auto: a GPU if there is one.")]
 
 
@@ -24,11 +25,15 @@ def fit(
     static: Annotated[str | None, typer.Option(help="Columns that do not change within a series: dose,sex.")] = None,
     categories: Annotated[str | None, typer.Option(help="Static columns that are categories although they are numbers.")] = None,
     origin: Annotated[str, typer.Option(help="Where a series' time begins: first, absolute, or a column.")] = "first",
+    model: Annotated[str, typer.Option(help="auto, or the name of a variant: ndp-skip, ndp-linear, ndp-state, ndp, …")] = "auto",
+    effort: Annotated[
+        Literal["quick", "default", "best"], typer.Option(help="How long to train, and how many candidates.")
+    ] = "default",
     transform: Annotated[str | None, typer.Option(help="identity, log or log1p; or by column: y1=log,y2=identity.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Sizes of the process: l_dim=4,z_dim=8,h_dim=48,r_dim=64.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the series in the first half of training.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the series before expectation–maximisation.")] = None,
     em_epochs: Annotated[
-        int | None, typer.Option(help="Epochs of expectation–maximisation; two or three times as many by default.")
+        int | None, typer.Option(help="Epochs of expectation–maximisation; three times as many by default.")
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Series in a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="At its highest.")] = None,
@@ -44,7 +49,7 @@ def fit(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Train on a table and write a model folder. Columns and options are chosen from the data, and told."""
+    """Train on a table and write a model folder. Columns and options are chosen from the data, and printed."""
     with user_errors():
         _check_free(out)
         checkpoint = out.with_name(f"{out.name}.checkpoint")
@@ -55,18 +60,18 @@ def fit(
         prepare(device)
         from odeprocess.forecasting.forecaster import Forecaster
         from odeprocess.training.checkpoints import discard
-        from odeprocess.training.fit import TrainingError
+        from odeprocess.training.train import TrainingError
 
         began = clock.perf_counter()
+        training = {"epochs": epochs, "em_epochs": em_epochs, "batch_size": batch_size}
+        training |= {"learning_rate": learning_rate, "patience": patience}
         forecaster = Forecaster(
             transform=_pairs(transform, "--transform"),
             sizes=_whole(_pairs(sizes, "--sizes")),
-            epochs=epochs,
-            em_epochs=em_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
+            model=model,
+            effort=effort,
+            options={name: value for name, value in training.items() if value is not None} or None,
             held_out=held_out,
-            patience=patience,
             ties=ties,
             min_points=min_points,
             draws=draws,
@@ -103,7 +108,7 @@ def predict(
     quantiles: Annotated[str, typer.Option(help="Which, each a column.")] = "0.05,0.5,0.95",
     out: Annotated[Path | None, typer.Option(help="A CSV or Parquet file for the predictions; printed by default.")] = None,
     draws: Annotated[int | None, typer.Option(help="Draws that describe each posterior.")] = None,
-    fast: Fast = False,
+    inference: Inference = "auto",
     separator: Separator = None,
     device: Device = "auto",
     config: Config = None,
@@ -116,9 +121,7 @@ def predict(
 
         if out is not None:
             check_suffix(out)
-        found = forecaster.predict(
-            data, parsed_times(times), quantiles=numbers(quantiles, "--quantiles"), refine=False if fast else None
-        )
+        found = forecaster.predict(data, parsed_times(times), quantiles=numbers(quantiles, "--quantiles"), inference=inference)
         if out is not None:
             write(out, found)
             said = {"out": str(out), "rows": len(found)}
@@ -134,7 +137,7 @@ def evaluate(
     split: Annotated[Literal["interpolation", "forecast"] | None, typer.Option(help="Rows anywhere, or the first ones.")] = None,
     by: Annotated[Literal["variable", "series"], typer.Option(help="A line for each variable, or for each series.")] = "variable",
     out: Annotated[Path | None, typer.Option(help="A CSV or Parquet file for the scores; printed by default.")] = None,
-    fast: Fast = False,
+    inference: Inference = "auto",
     separator: Separator = None,
     device: Device = "auto",
     config: Config = None,
@@ -147,7 +150,7 @@ def evaluate(
 
         if out is not None:
             check_suffix(out)
-        found = forecaster.evaluate(data, context, split, by=by, refine=False if fast else None)
+        found = forecaster.evaluate(data, context, split, by=by, inference=inference)
         if out is not None:
             write(out, found)
         typer.echo(_records(found)) if as_json else say(*found.to_string(index=False).split("\n"))

@@ -5,8 +5,9 @@ from typing import Any, Literal
 import numpy as np
 
 from odeprocess.common import checks
+from odeprocess.posterior.series_keys import hash_name
 
-from .predict import Predictor, mark
+from .predict import Predictor
 from .prediction_tables import moments
 from .rows import TableRows
 from .table_layout import Layout
@@ -28,7 +29,7 @@ def given_rows(long: TableRows, context: int, split: str, seed: int) -> tuple[np
     for i, rows in enumerate(long.observed):
         if len(rows) > context:
             # A series is cut in the same way whoever else is in the table.
-            shuffled = np.random.default_rng([seed, mark(long.name(i))]).permutation(len(rows))
+            shuffled = np.random.default_rng([seed, hash_name(long.name(i))]).permutation(len(rows))
             order = shuffled if split == "interpolation" else np.arange(len(rows))
             index.append(i)
             given.append(rows[np.sort(order[:context])])

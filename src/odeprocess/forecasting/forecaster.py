@@ -11,12 +11,13 @@ from odeprocess.common import checks
 from odeprocess.common.dataclass_json import read_fields
 from odeprocess.common.progress import progress_bar
 from odeprocess.common.storage import replacing
+from odeprocess.posterior.latent_posterior import choose_inference
 from odeprocess.posterior.model import Model
 from odeprocess.posterior.model_folder import damaged
-from odeprocess.posterior.posterior import Of, Posterior
+from odeprocess.posterior.posterior import DRAWS, Of, Posterior
+from odeprocess.training.fit import fit
 
 from . import evaluate
-from .choices import choose
 from .column_roles import resolve
 from .estimator import AbstractEstimator
 from .predict import AskedTimes, Predictor, asked_times
@@ -24,10 +25,8 @@ from .prediction_tables import draws as drawn, observations, predictions
 from .read_table import native, read
 from .rows import TableRows
 from .table_layout import FORECASTER, Layout
-from .train_model import train
 
 QUANTILES = (0.05, 0.5, 0.95)
-OPTIONS = ("sizes", "epochs", "em_epochs", "batch_size", "learning_rate", "context", "held_out", "patience")  # for `choose`
 FIELDS = {"params": dict[str, Any], "layout": dict[str, Any], "choices": dict[str, Any], "notes": list[str]}  # in a folder
 
 
@@ -39,18 +38,14 @@ class Forecaster(AbstractEstimator):
     kind that came in (pandas, for files). Everything is chosen from the data; every option left at `None` can be said instead.
 
     Arguments:
+        model, effort, options, sizes, held_out: as in `odeprocess.fit`, which trains.
+        context: least and most rows of a series that are given in training.
         transform: `"identity"`, `"log"` or `"log1p"`, for all values or a dictionary by column. By default positive values
             get a logarithm, so that intervals stay above zero.
-        sizes: changes to the process, such as `{"l_dim": 4, "z_dim": 8}`; see `Spec`.
-        epochs, em_epochs: passes over the series in the two halves of training; the second learns from exact posteriors.
-        batch_size, learning_rate: series in a step; the rate at its highest.
-        context: least and most rows that are given in training.
-        held_out: series that are kept from training to check intervals on; with 0 they are not checked.
-        patience: epochs without a gain on the held-out series after which the first half ends, at the best of them.
         ties: whether two rows of a series may have the same time: `"refuse"` or `"keep"`.
         min_points: rows with a value that a training series must have.
         draws: that describe a posterior.
-        refine: whether predictions are worked out on the observations, in tens of milliseconds a series, or guessed.
+        inference: `"auto"`, `"amortised"` or `"exact"`; see `Model.condition`.
         separator: between the cells of a CSV file.
         seed: of everything random.
         verbose: whether choices are printed and progress is shown; by default progress is, on a terminal.
@@ -72,27 +67,24 @@ class Forecaster(AbstractEstimator):
     def __init__(
         self,
         *,
-        transform: Any = None,
+        model: Any = "auto",
+        effort: str = "default",
+        options: dict[str, Any] | None = None,
         sizes: dict[str, int] | None = None,
-        epochs: int | None = None,
-        em_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
         context: tuple[int, int] | None = None,
         held_out: int | None = None,
-        patience: int | None = None,
+        transform: Any = None,
         ties: str = "refuse",
         min_points: int = 2,
-        draws: int = 64,
-        refine: bool = True,
+        draws: int = DRAWS,
+        inference: str = "auto",
         separator: str = ",",
         seed: int = 0,
         verbose: bool | None = None,
     ):
-        self.transform, self.sizes = transform, sizes
-        self.epochs, self.em_epochs, self.batch_size, self.learning_rate = epochs, em_epochs, batch_size, learning_rate
-        self.context, self.held_out, self.patience, self.ties, self.min_points = context, held_out, patience, ties, min_points
-        self.draws, self.refine, self.separator, self.seed, self.verbose = draws, refine, separator, seed, verbose
+        self.model, self.effort, self.options, self.sizes = model, effort, options, sizes
+        self.context, self.held_out, self.transform, self.ties, self.min_points = context, held_out, transform, ties, min_points
+        self.draws, self.inference, self.separator, self.seed, self.verbose = draws, inference, separator, seed, verbose
 
     def fit(
         self,
@@ -129,18 +121,32 @@ class Forecaster(AbstractEstimator):
         layout, long, said = Layout.learn(
             came, columns, transform=self.transform, categories=categories, ties=self.ties, min_points=self.min_points
         )
-        options = {name: getattr(self, name) for name in OPTIONS}
-        choices, chosen = choose(long.series(np.arange(len(long))), **options)
-        notes = [*notes, *said, *chosen]
+        told = [*notes, *said]
         if self.verbose:
-            print("\n".join(notes))
-        show = self.verbose if progress is None else progress
-        self.model_ = train(long, choices, seed=self.seed, draws=self.draws, progress=show, checkpoint=checkpoint, resume=resume)
-        self.layout_, self.choices_, self.notes_ = layout, choices.to_json(), notes
+            print("\n".join(told))
+        found = fit(
+            long.series(np.arange(len(long))),
+            self.model,
+            effort=self.effort,  # pyright: ignore[reportArgumentType]
+            options=self.options,
+            sampler=None if self.context is None else {"context": self.context},
+            sizes=self.sizes,
+            held_out=self.held_out,
+            seeds=None if self.seed == 0 else self.seed,
+            draws=self.draws,
+            progress=self.verbose if progress is None else progress,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+        assert found.recipe is not None
+        if self.verbose:
+            print("\n".join(found.notes))
+        self.model_, self.layout_ = found.model, layout
+        self.choices_, self.notes_ = found.recipe.to_json() | {"scores": found.scores}, [*told, *found.notes]
         return self
 
     def predict(
-        self, table: Any, times: Any = None, *, quantiles: Sequence[float] = QUANTILES, refine: bool | None = None
+        self, table: Any, times: Any = None, *, quantiles: Sequence[float] = QUANTILES, inference: str | None = None
     ) -> Any:
         """What new measurements would show, for every series of a table, given its rows.
 
@@ -150,7 +156,7 @@ class Forecaster(AbstractEstimator):
                 another table with the columns of series and time says it for each series; dates are for
                 `origin="absolute"`. By default an even grid over the times of training.
             quantiles: which, each a column.
-            refine: overrides the option.
+            inference: overrides the option.
 
         Returns:
             A long table: series, time, `variable`, `mean`, `std` and quantiles such as `q0.05`, measurement noise included.
@@ -165,19 +171,19 @@ class Forecaster(AbstractEstimator):
         asked = self._times(times, long)
         with progress_bar(len(long), "predicting", show=self.verbose) as step:
             found = predictions(
-                self._predictor(refine), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)]
+                self._predictor(inference), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)]
             )
         return native(found, long.table.kind)
 
-    def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", refine: bool | None = None) -> Any:
+    def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", inference: str | None = None) -> Any:
         """Draws: new measurements, or the trajectories beneath (`of="function"`); as `predict`, with `draw` and `value`."""
         checks.whole("n", n, 1, checks.MOST_DRAWS)
         long = self._read(table)
-        predictor = dataclasses.replace(self._predictor(refine), draws=n)
+        predictor = dataclasses.replace(self._predictor(inference), draws=n)
         return native(drawn(predictor, self.layout_, long, self._times(times, long), n, of), long.table.kind)
 
     def evaluate(
-        self, table: Any, context: int, split: str | None = None, *, by: str = "variable", refine: bool | None = None
+        self, table: Any, context: int, split: str | None = None, *, by: str = "variable", inference: str | None = None
     ) -> Any:
         """Scores on series that were not trained on: some rows of each are given, the others are predicted.
 
@@ -186,7 +192,7 @@ class Forecaster(AbstractEstimator):
             context: how many rows of each are given; series that have no more are left out.
             split: `"interpolation"`, given rows anywhere; `"forecast"`, the first ones; both by default.
             by: a row for each `"variable"`, or for each `"series"`.
-            refine: overrides the option.
+            inference: overrides the option.
 
         Returns:
             A table: mean squared error of the mean, absolute error of the median, negative log density and CRPS, each a
@@ -195,16 +201,16 @@ class Forecaster(AbstractEstimator):
         checks.choice("by", by, ("variable", "series"))
         long, layout = self._read(table), self.layout_
         splits = evaluate.SPLITS if split is None else (split,)
-        found = {s: evaluate.scores(self._predictor(refine), layout, long, context, s, self.seed) for s in splits}
+        found = {s: evaluate.scores(self._predictor(inference), layout, long, context, s, self.seed) for s in splits}
         result = evaluate.summary(layout, found) if by == "variable" else evaluate.by_series(layout, long, found)
         return native(result, long.table.kind)
 
-    def posterior(self, table: Any, *, refine: bool | None = None) -> dict[Any, Posterior]:
+    def posterior(self, table: Any, *, inference: str | None = None) -> dict[Any, Posterior]:
         """The posterior of each series by its name.
 
         They speak the model's units: times count from each series' origin, values are transformed (see `layout_`).
         """
-        predictor, long = self._predictor(refine), self._read(table)
+        predictor, long = self._predictor(inference), self._read(table)
         return {long.name(i): predictor.posterior(long, np.array([i]), [long.observed[i]])[0] for i in long.appearance}
 
     def plot(self, table: Any, times: Any = None, *, series: Sequence[Any] | None = None, path: str | Path | None = None) -> Any:
@@ -236,9 +242,11 @@ class Forecaster(AbstractEstimator):
         asked = long.grid(*self.layout_.horizon, points) if times is None else times
         return asked_times(asked, long, self.layout_, self.separator)
 
-    def _predictor(self, refine: bool | None) -> Predictor:
+    def _predictor(self, inference: str | None) -> Predictor:
         self._check_fitted()
-        return Predictor(self.model_, self.draws, self.refine if refine is None else refine, self.seed)
+        chosen = self.inference if inference is None else inference
+        choose_inference(self.model_.process, chosen)  # pyright: ignore[reportArgumentType]
+        return Predictor(self.model_, self.draws, chosen, self.seed)  # pyright: ignore[reportArgumentType]
 
     def save(self, folder: str | Path) -> None:
         """Writes the forecaster to a folder: a model folder, whose `model.json` holds the rest; see `Model.save`."""

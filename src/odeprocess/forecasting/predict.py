@@ -1,21 +1,18 @@
 """Questions to a model about many series: chunk by chunk, so that memory stays bounded."""
 
 import dataclasses
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from odeprocess.common import checks
-from odeprocess.common.compilation import compiled
 from odeprocess.data import training_range
 from odeprocess.data.series import bucket
+from odeprocess.posterior.latent_posterior import Inference
 from odeprocess.posterior.model import Model
 from odeprocess.posterior.posterior import Posterior
+from odeprocess.posterior.series_keys import series_keys
 
 from .clock import UNITS, YEARS, as_instants
 from .exact_times import Instants
@@ -36,21 +33,20 @@ class Predictor:
     Attributes:
         model: who is asked.
         draws: that describe each posterior.
-        refine: whether posteriors are worked out on the observations, or are the encoder's guess.
+        inference: as in `Model.condition`.
         seed: of the draws; those of a series depend on it and on the series' name, never on who else is in the table.
     """
 
     model: Model
     draws: int
-    refine: bool
+    inference: Inference
     seed: int
 
     def posterior(self, long: TableRows, index: np.ndarray, picked: list[np.ndarray]) -> Posterior:
         """The posterior of some series, given the rows `picked` of each."""
         t, y = long.gather(picked)
-        posterior = self.model.condition(t, y, key=jr.key(self.seed), static=long.static[index], draws=self.draws)
-        posterior = dataclasses.replace(posterior, keys=_keys(self.seed, [long.name(i) for i in index]))
-        return posterior.refine() if self.refine else posterior
+        keys = series_keys([long.name(i) for i in index], self.seed)
+        return self.model.condition(t, y, key=keys, static=long.static[index], draws=self.draws, inference=self.inference)
 
     def chunks(
         self, long: TableRows, index: np.ndarray, given: list[np.ndarray], times: list[np.ndarray]
@@ -186,17 +182,3 @@ def _alike(sizes: np.ndarray) -> list[np.ndarray]:
     _, group = np.unique(sizes, axis=0, return_inverse=True)
     order = np.argsort(group, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-
-
-def _keys(seed: int, names: list[Any]) -> Any:
-    return _folded(jr.key(seed), jnp.asarray(np.array([mark(name) for name in names], np.uint32)))
-
-
-def mark(name: Any) -> int:
-    """A number that stands for a series' name, the same in every run."""
-    return zlib.crc32(str(name).encode())
-
-
-@compiled
-def _folded(key: Any, marks: Any) -> Any:
-    return jax.vmap(lambda mark: jr.fold_in(key, mark))(marks)

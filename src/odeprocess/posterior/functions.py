@@ -34,9 +34,8 @@ class Functions:
     record: Record
     z: Any
     calibration: Calibration | None = None
-    chosen: slice = dataclasses.field(
-        default_factory=lambda: slice(None)
-    )  # of the draws; calibration stretches them around the mean of all
+    # Of the draws; calibration stretches them around the mean of all.
+    chosen: slice = dataclasses.field(default_factory=lambda: slice(None))
 
     def __repr__(self) -> str:
         return f"Functions({len(self)} draws of {'one series' if self.record.single else f'{len(self.record)} series'})"

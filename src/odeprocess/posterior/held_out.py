@@ -19,7 +19,8 @@ from .calibration import COUNTS, Calibration, HeldOutErrors, PredictionPlaces, f
 from .posterior import Posterior
 
 LEAST_HALF = 0.05  # of an interval, on either side of the mean
-LEAST_ERROR, WORST = 1e-6, 1e6  # of a prediction, in scaled units; the latter for a solution that was not found
+SCORED_COUNTS = (1, 3, 10)  # observations that are given when models are compared, beside half of a series
+LEAST_DENSITY = -20.0  # nats: one value that a sharp model gets wrong does not decide about it
 AGAIN, MOST_ASKED = 4, 240  # times that a series is asked about anew, given other points of it; and series in all
 WITH_SEEN = 120  # series that are asked about, if they may be filled up with such that were trained on
 TIMES = 32  # of a series that are asked about at once: neighbours tell the same
@@ -56,26 +57,39 @@ def held_out_errors(model: Any, series: Series, seen: Series | None, *, inferenc
     return HeldOutErrors(counts, PredictionPlaces(*places), held_out_errors, who, horizon, noise_scale).match_scale(number)
 
 
-def errors_on(model: Any, series: Series, *, key: Any) -> np.ndarray:
-    """How far off a model's likeliest curves are, given half of a series, anywhere and from the beginning.
+def log_predictive_densities(model: Any, series: Series, *, key: Any, draws: int = 64) -> np.ndarray:
+    """Log predictive densities of held-out series, a number for each question and series.
 
-    A logarithm of the typical error, in scaled units, for each of both questions and each series with two observations or
-    more: so one series that a sharp model gets wrong does not decide about it.
+    Given 1, 3 or 10 observations, or half of them, anywhere in a series or at its beginning: the mean over all other values of
+    a series, in nats a value of standardised data and with the inference that the model uses by default. No calibration, but the
+    noise scale that exact inference learns from whole series.
     """
+    exact = latent_posterior.choose_inference(model.process, "auto") == "exact"
+    ask = Questions(model, key, draws, exact)
+    noise_scale = ask.noise_scale(series) if exact else None
     shape, series = series.t.shape, _padded(series)
-    ask, (t, y), observed = Questions(model, key, 1, exact=True), _values(series), np.asarray(series.observed)
+    (t, y), observed = _values(series), np.asarray(series.observed)
     checks.require(bool((observed.sum(-1) > 1).any()), "The held-out series have one observation each: nothing is left to ask.")
+    calibrations = {"exact": Calibration.none(1.0, noise_scale)} if exact else {}
+    ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations=calibrations))
+    longest = int(np.flatnonzero(observed.any(0)).max()) + 1
+    some = np.unique(np.linspace(0, longest - 1, min(TIMES, longest)).astype(int))
+    shift = np.log(np.asarray(model.scaling.y_scale, np.float64))
 
-    def errors(order):
-        posterior, given = ask.after(series, order, observed.sum(-1) // 2)
-        posterior, _ = ask.likeliest(posterior, t.shape[1])
-        off = (np.asarray(posterior.mean(t), np.float64) - y) / np.asarray(model.scaling.y_scale)
-        chosen = (~given & observed)[..., None] & np.isfinite(y)
-        squares = np.where(chosen, np.nan_to_num(off, nan=WORST) ** 2, 0.0).sum((1, 2))
-        some = chosen.any((1, 2)) & given.any(1)
-        return 0.5 * np.log(squares[some] / chosen[some].sum((1, 2)) + LEAST_ERROR**2)
+    def densities(question):
+        order, count = question
+        posterior, given = ask.after(series, order, count, t.shape[1])
+        posterior = posterior.follow("auto")
+        chosen = ((~given & observed)[..., None] & np.isfinite(y))[:, some]
+        each = np.asarray(posterior.log_prob(t[:, some], np.where(chosen, y[:, some], np.nan), joint=False), np.float64) + shift
+        each = np.where(chosen, np.maximum(np.nan_to_num(each, nan=LEAST_DENSITY), LEAST_DENSITY), 0.0)
+        scored = chosen.any((1, 2)) & given.any(1)
+        return each[scored].sum((1, 2)) / chosen[scored].sum((1, 2))
 
-    return np.concatenate(at_once(errors, [_ordered(t, np.random.default_rng(0).random(shape)), t]))
+    most, half = int(observed.sum(-1).max()), observed.sum(-1) // 2
+    random = _ordered(t, np.random.default_rng(0).random(shape))
+    counts = [*(np.full(len(half), count) for count in SCORED_COUNTS if count < most), half]
+    return np.concatenate(at_once(densities, [(order, count) for count in counts for order in (random, t)]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,6 +54,13 @@ class Model:
         """How many numbers were learned."""
         return sum(x.size for x in jax.tree.leaves(self.process))
 
+    @property
+    def can_be_calibrated(self) -> bool:
+        """Whether the spread of predictions can be changed: for a normal likelihood, not for a Bernoulli one."""
+        likelihood = self.process.likelihood
+        raw = jnp.zeros((1, likelihood.num_raw(self.spec.channels or 1)))
+        return jax.eval_shape(lambda: likelihood(raw).rescale(0.0, 1.0)) is not None
+
     def condition(
         self,
         t: Any = (),
@@ -71,7 +78,8 @@ class Model:
             t: times in the user's units, in any order, ties allowed: `[n]` for one series, `[series, n]` or a list of
                 arrays for a batch. None at all is fine: the posterior is then the prior.
             y: values, shaped like `t`, with a last axis for channels where there are several; NaN where missing.
-            key: of the draws. The same key gives the same draws.
+            key: of the draws. The same key gives the same draws. `series_key(name)` gives those that tables, streams and
+                servers give to a series of that name; `series_keys(names)` those of a batch.
             static: covariates, `[k]`, or `[series, k]` for a batch.
             origin: where each series' time begins, one number or one for each, for models fitted with origin="first"; by
                 default the earliest observation of the series given here.
@@ -93,7 +101,7 @@ class Model:
         t, y, lengths, single = read_arrays(t, y, channels)
         statics = read_static(static, t.shape[0], self.spec.static_dim, single=single)
         checks.whole("draws", draws, 1, checks.MOST_DRAWS)
-        keys = _series_keys(key, t.shape[0])
+        keys = _keys_of(key, t.shape[0])
         record = new_record(
             t.shape[0], origin=origin, scaling=self.scaling, single=single, static=statics, channels=channels, missing=missing
         )
@@ -124,7 +132,7 @@ class Model:
         Examples:
             >>> import jax, numpy as np, odeprocess as odp
             >>> series = odp.data.sines.sample(20, key=jax.random.key(0))
-            >>> model = odp.fit("np", series, options=odp.FitOptions(epochs=1)).model
+            >>> model = odp.fit(series, "np", options=odp.FitOptions(epochs=1)).model
             >>> chunks = model.in_chunks(series.t, series.y, key=jax.random.key(1), size=8)
             >>> np.concatenate([posterior.mean([0.0, 0.5]) for posterior in chunks]).shape
             (20, 2, 1)
@@ -178,6 +186,10 @@ class Model:
                 came == own,
                 f"`{name}` has {came[0]} channel(s) and {came[1]} static covariate(s); this model has {own[0]} and {own[1]}.",
             )
+        checks.require(
+            self.can_be_calibrated,
+            f"The likelihood {type(self.process.likelihood).__name__} has no spread that could be calibrated.",
+        )
         by = choose_inference(self.process, inference)
         return held_out_errors(self, series, seen, inference=by, key=jr.key(0) if key is None else key, draws=draws)
 
@@ -221,7 +233,10 @@ def _folded(key: Any, indices: Any) -> Any:
     return jax.vmap(lambda i: jr.fold_in(key, i))(indices)
 
 
-def _series_keys(key: Any, count: int) -> Any:
+def _keys_of(key: Any, count: int) -> Any:
+    """A key for each series; those of `series_keys` as they are."""
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == (count,):
+        return key
     check_key(key)
     return _folded(key, jnp.arange(count))
 

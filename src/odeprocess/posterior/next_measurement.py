@@ -66,7 +66,7 @@ def suggest(
 
     Examples:
         >>> import jax, odeprocess as odp
-        >>> model = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1)).model
+        >>> model = odp.fit(odp.data.sines.sample(20, key=jax.random.key(0)), "ndp", options=odp.FitOptions(epochs=1)).model
         >>> posterior = model.condition([0.0], [0.1], key=jax.random.key(1))
         >>> odp.suggest(posterior, [-2.0, 0.0, 2.0], count=2, forbidden=[(-1.0, 1.0)]).times.shape
         (2,)

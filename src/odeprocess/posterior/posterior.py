@@ -41,7 +41,7 @@ class Posterior:
 
     Examples:
         >>> import jax, odeprocess as odp
-        >>> fitted = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1))
+        >>> fitted = odp.fit(odp.data.sines.sample(20, key=jax.random.key(0)), "ndp", options=odp.FitOptions(epochs=1))
         >>> posterior = fitted.model.condition([0.0, 1.0], [0.1, 0.8], key=jax.random.key(1))
         >>> low, high = posterior.interval([0.0, 0.5, 1.0], level=0.9)
         >>> low.shape, bool((low < high).all())
@@ -124,7 +124,10 @@ class Posterior:
     def follow(self, inference: Inference, *observed: Any) -> "Posterior":
         """This amortised posterior, or the exact one in its place where `inference` asks for it; `observed` may be traced."""
         exact = latent_posterior.choose_inference(self.process, inference, *observed) == "exact"
-        return (self._exact(self.draws, EXACT_STEPS, self.belief, self.belief) if exact else self)._checked()
+        if not exact:
+            return self._checked()
+        assert isinstance(self.belief, Normal)
+        return self._exact(self.draws, EXACT_STEPS, self.belief, self.belief)._checked()
 
     def _exact(self, n: int, steps: int, belief: Normal, start: Normal | Ensemble) -> "Posterior":
         by = self.calibrations.get("exact")

@@ -42,7 +42,7 @@ def solver_error(posterior: Posterior, times: Any, n: int | None = None) -> Solv
 
     Examples:
         >>> import jax, odeprocess as odp
-        >>> fitted = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1))
+        >>> fitted = odp.fit(odp.data.sines.sample(20, key=jax.random.key(0)), "ndp", options=odp.FitOptions(epochs=1))
         >>> posterior = fitted.model.condition([1.0], [0.5], key=jax.random.key(1))
         >>> odp.solver_error(posterior, [-3.0, 0.0, 3.0]).relative < 0.01
         True

@@ -1,6 +1,5 @@
 """The roster: which series there are, by name, each with a row that is its own until it is forgotten."""
 
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,8 +73,3 @@ def read_names(ids: Id | Sequence[Id]) -> tuple[list[Id], bool]:
     long = [name for name in names if len(str(name)) > LONGEST_NAME]
     checks.require(not long, f"A series is named {str(long[:1])[:40]}…; expected {LONGEST_NAME} characters at most.")
     return names, single
-
-
-def mark(name: Id) -> int:
-    """A number that stands for a name, the same in every run."""
-    return zlib.crc32(str(name).encode())

@@ -8,32 +8,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from odeprocess.common import checks
-from odeprocess.common.compilation import compiled
 from odeprocess.data.series import bucket, read_arrays, read_static
 from odeprocess.data.training_range import warn
 from odeprocess.inference import batched
 from odeprocess.posterior import latent_posterior
+from odeprocess.posterior.latent_posterior import Inference, choose_inference
 from odeprocess.posterior.model import Model, check_key
 from odeprocess.posterior.observations import Record, new_record
-from odeprocess.posterior.posterior import Posterior
+from odeprocess.posterior.posterior import DRAWS, Posterior
+from odeprocess.posterior.series_keys import series_key, series_keys
 from odeprocess.process import Summary
 
 from . import stream_file
 from .observation_log import ObservationLog
-from .series_ids import Id, SeriesIds, mark, read_names
+from .series_ids import Id, SeriesIds, read_names
 from .summaries import RunningSummaries, fields
 
 AT_ONCE = 16_384  # observations in one compiled batch
 
 
 class Stream:
-    """What a model believes about many series, while their observations arrive in any order.
+    """The posteriors of many series, while their observations arrive in any order.
 
     A series is named by a string or a whole number. Its posterior is that of `model.condition(t, y, key=stream.key(name))` on
     all its observations, whatever their order and grouping. The work for an observation is the same however many came before,
@@ -43,24 +43,28 @@ class Stream:
 
     Arguments:
         model: a trained model.
-        key: of the draws.
+        key: of the draws; `jax.random.key(0)` by default.
         draws: that describe each posterior.
-        keep: whether observations are kept beside what the encoder made of them. `Posterior.refine`, calibrated intervals
-            and moved origins need them; without them a series takes the same memory however long it gets.
+        inference: as in `Model.condition`. Exact inference starts anew from all observations of a series at each question;
+            `"amortised"` answers in the same time however many there are.
+        keep: whether observations are kept beside their encodings. Exact inference, calibrated intervals and moved origins
+            need them; without them a series takes the same memory however long it gets, and inference is amortised.
 
     Examples:
         >>> import jax, odeprocess as odp
-        >>> model = odp.fit("ndp", odp.data.sines.sample(20, key=jax.random.key(0)), options=odp.FitOptions(epochs=1)).model
+        >>> model = odp.fit(odp.data.sines.sample(20, key=jax.random.key(0)), "ndp", options=odp.FitOptions(epochs=1)).model
         >>> stream = odp.Stream(model, key=jax.random.key(1))
         >>> stream.observe(["a", "b", "a"], t=[0.0, 0.3, 1.0], y=[0.1, 0.7, 0.8])
         >>> stream.posterior("a").mean([0.5]).shape, stream.posterior(["a", "b"]).mean([0.5]).shape
         ((1, 1), (2, 1, 1))
     """
 
-    def __init__(self, model: Model, *, key: Any, draws: int = 64, keep: bool = True):
+    def __init__(self, model: Model, *, key: Any = None, draws: int = DRAWS, inference: Inference = "auto", keep: bool = True):
         checks.instance("model", model, Model, "a trained model: fit(…).model, or load(folder)")
         checks.whole("draws", draws, 1, checks.MOST_DRAWS)
+        key = jr.key(0) if key is None else key
         check_key(key)
+        choose_inference(model.process, inference)
         checks.require(
             keep or "amortised" not in model.calibrations,
             "This model's intervals are calibrated by the distance to the nearest observation, so observations must be kept: "
@@ -69,6 +73,7 @@ class Stream:
         channels, static_dim = model.spec.channels, model.spec.static_dim
         assert channels is not None and static_dim is not None
         self.model, self.draws = model, int(draws)
+        self.inference: Inference = inference if keep else "amortised"
         self._key, self._channels = key, channels
         self._roster = SeriesIds(static_dim)
         self._tally = RunningSummaries(model.spec.sums, channels)
@@ -99,7 +104,7 @@ class Stream:
 
     def key(self, name: Id) -> Any:
         """The key with which `model.condition` gives the draws of this series."""
-        return jr.fold_in(self._key, mark(name))
+        return series_key(name, self._key)
 
     def open(self, ids: Id | Sequence[Id], *, static: Any = None, origin: Any = None) -> None:
         """Begins series that have no observations yet: for those with covariates, or to say where their time begins.
@@ -188,8 +193,18 @@ class Stream:
         )
         return each
 
-    def posterior(self, ids: Id | Sequence[Id]) -> Posterior:
-        """What the model believes now, of one series or of a batch; each size of batch that is asked about compiles anew."""
+    def posterior(self, ids: Id | Sequence[Id], *, inference: Inference | None = None) -> Posterior:
+        """The posterior of one series or of a batch, given all observations so far; each size of batch compiles anew.
+
+        Arguments:
+            ids: one name, or several.
+            inference: that of the stream by default.
+        """
+        inference = self.inference if inference is None else inference
+        checks.require(
+            self._ledger is not None or choose_inference(self.model.process, inference) == "amortised",
+            "Exact inference takes the observations themselves, and this stream was made with keep=False.",
+        )
         names, single = read_names(ids)
         checks.require(len(names) > 0, "`ids` names no series; expected one at least.")
         rows = self._roster.find(names)
@@ -198,8 +213,10 @@ class Stream:
         if self._ledger is not None:
             record = record.holding(self._ledger.of(rows.tolist()))
         belief = latent_posterior.amortised(self.model.process, record, summary)
-        keys = _keys(self._key, np.array([mark(name) for name in names], np.uint32))
-        return Posterior(self.model.process, record, summary, belief, keys, self.draws, calibrations=self.model.calibrations)
+        keys, calibrations = series_keys(names, self._key), self.model.calibrations
+        return Posterior(self.model.process, record, summary, belief, keys, self.draws, calibrations=calibrations).follow(
+            inference
+        )
 
     def forget(self, ids: Id | Sequence[Id]) -> None:
         """Drops series and all that is known of them."""
@@ -247,9 +264,3 @@ class Stream:
         known = {"channels": self._channels, "missing": bool(self.model.spec.missing), "kept": self._ledger is not None}
         explicit = bool(self._roster.explicit[rows].all())
         return Record(self.model.scaling, single, origins[rows], explicit, self._roster.static[rows], size=size, **known)
-
-
-@compiled
-def _keys(key: Any, marks: Any) -> Any:
-    """Those that `Model.condition` makes of each series' own key."""
-    return jax.vmap(lambda mark: jr.fold_in(jr.fold_in(key, mark), 0))(marks)

@@ -1,189 +1,245 @@
-"""`learn`: our recipe from beginning to end.
+"""Model selection: candidates are trained, and held-out series choose by their log predictive density.
 
-The simplest process is trained, unless another soon leaves it far behind, and others for a short time. Where one of them may
-predict series it has not seen better, it is trained in full too. The intervals of the best are put right on those series.
+The density is that of values that the model was not given, after 1, 3 or 10 observations anywhere in a series or at its
+beginning, or half of them: what users ask for. Every candidate is trained for a short time first; those that are then far
+behind, or level with one that was trained in full, are trained no further.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.random as jr
 import numpy as np
 
-from odeprocess.common import checks
+from odeprocess.data.scaling import Origin, Scaling
 from odeprocess.data.series import Series
-from odeprocess.data.tasks import TaskSampler
-from odeprocess.posterior.held_out import WORST, errors_on
+from odeprocess.posterior.held_out import log_predictive_densities
 from odeprocess.posterior.model import Model
+from odeprocess.process import Spec
 
-from .fit import TrainingError, fit
+from .fit_result import Fit
 from .gauss_newton import can_converge, gauss_newton_fit
-from .recipes import recipe
+from .recipes import Recipe
+from .train import TrainingError, train
 
-RIVALS = ("ndp-linear", "ndp-state")  # the simplest first
-HEAT = 5  # times shorter than a training; as many times smaller may errors become by the rest of it
-DOUBTFUL = 0.03  # typical error of the first after a heat, in scaled units, from which others may rule it out
-AS_GOOD = 0.03  # differences of typical errors that tell nothing
-ENOUGH = 1e-3  # typical error, in scaled units, below which nobody else is tried
-HELD_OUT = 60  # series at most, of those that are given; a fifth of them if they are fewer
+SHORT_RUN = 5  # times shorter than a training
+# Densities are in nats a value of standardised data. A normal error that becomes five times as small, which a full training
+# rarely brings after a short one, is worth log 5.
+HOPELESS = math.log(SHORT_RUN)
+LEVEL = 0.02  # nats: closer scores after a short run mean that noise is what is left; chosen by hand
+SHARP = 5.0  # nats: errors of a thousandth of the spread; no other candidate is tried
 
 
-def learn(
-    series: Series,
-    *,
-    steps: int = 2000,
-    seed: int = 0,
-    rivals: Sequence[str] = RIVALS,
-    held_out: int | None = None,
-    progress: bool | Callable[[str], None] | None = None,
-) -> Model:
-    """The most accurate model that we know how to make of series, in one call.
+class Fold(NamedTuple):
+    """Series to train on, and series that are left out; `name` tells folds apart."""
 
-    Some series are held out. On the others `"ndp-linear"` is trained to convergence, whose dynamics and readout are linear, and
-    for a fifth of the time `"ndp-state"`, whose state moves by any law that is the same at all times. Each is asked about the
-    second half of the held-out series given the first, and about values between others. If the second comes near enough that it
-    might still win, or is better already, it is trained in full; where the first is off by less than a thousandth of the values'
-    spread, the second is not tried, and where the second is far better after a fifth of the time, the first is not trained
-    longer. The simplest that is not worse than the best, by more than a standard error, is kept: where dynamics are linear, a
-    linear process is many times more accurate than a network that has learned them. At last intervals are calibrated, on the
-    held-out series and on some of the others.
+    name: str
+    training: Series
+    held_out: Series
+
+
+class Splits(NamedTuple):
+    """How the series are used.
+
+    Attributes:
+        training: the series that the model which is kept is trained on.
+        held_out: those that it is not trained on, if any.
+        folds: without these, the parts that models like it are trained on and leave out.
+    """
+
+    training: Series
+    held_out: Series | None
+    folds: tuple[Fold, ...]
+
+
+def split_series(series: Series, recipe: Recipe, seed: int) -> Splits:
+    """The splits that a recipe asks for, at random: tables are often sorted.
+
+    In folds some series come twice, in place of those that are left out: so all models share one compilation, which takes
+    longer than their training.
+    """
+    order = np.random.default_rng(seed).permutation(len(series))
+    size = -(-len(order) // recipe.folds) if recipe.folds else 0
+    rolled = [np.roll(order, -size * i) for i in range(recipe.folds)]
+    folds = tuple(
+        Fold(f"fold-{i}", series[np.resize(each[size:], len(each))], series[each[:size]]) for i, each in enumerate(rolled)
+    )
+    held_out = series[order[: recipe.held_out]] if recipe.held_out else None
+    return Splits(series[order[recipe.held_out :]], held_out, folds)
+
+
+class Trainer:
+    """Trains processes by one recipe and keeps what it has trained.
 
     Arguments:
-        series: in the user's units, from `make_series`.
-        steps: as in `recipe`. The default takes two to three minutes on two cores; longer where the second
-            process is trained in full on hundreds of series.
-        seed: of everything random.
-        rivals: variants with a learned prior, the simplest first. `"ndp-skip"` may join where laws change with time.
-        held_out: how many series are held out; by default a fifth of them, 60 at most.
-        progress: as in `fit`.
-
-    Returns:
-        A calibrated model. `model.spec.variant` says who won, `model.info["contest"]` how: by the typical errors of all that
-        were tried, in scaled units.
+        recipe: how.
+        scaling, origin, progress, resume: as in `fit`.
+        validation: as in `fit`.
+        folder: that of checkpoints; where there are several trainings, each has a folder in it.
+        save_every: the least number of seconds between two checkpoints.
     """
-    checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
-    checks.require(len(rivals) > 0, "`rivals` is empty; expected the names of one variant or more, the simplest first.")
-    kept, held = held_back(series, held_out)
-    (model,) = winners(kept, held, steps=steps, seeds=(seed,), rivals=rivals, progress=progress)
-    assert model is not None  # `winners` raises where all break down
-    for refined in (True, False):
-        model = model.calibrated(held, seen=kept, refined=refined, key=jr.key(seed))
-    return model
 
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        scaling: Scaling | None = None,
+        origin: Origin = "absolute",
+        validation: Series | None = None,
+        progress: bool | Callable[[str], None] | None = None,
+        folder: str | Path | None = None,
+        save_every: float = 10.0,
+        resume: bool = False,
+    ):
+        self.recipe, self._validation = recipe, validation
+        self._options = {"scaling": scaling, "origin": origin, "progress": progress}
+        self._checkpoint = {"checkpoint_every": save_every, "resume": resume}
+        self._folder = None if folder is None else Path(folder)
+        self._single = len(recipe.specs) == 1 and not recipe.folds
+        self._trained: dict[tuple[Any, ...], Fit] = {}
+        self._converging: dict[Spec, list[bool]] = {}  # whether Gauss–Newton steps improved each model of a spec
 
-def held_back(series: Series, count: int | None = None) -> tuple[Series, Series]:
-    """The series to train on, and `count` others, chosen at random and always the same, which are not."""
-    total = len(series)
-    count = min(HELD_OUT, total // 5) if count is None else count
-    checks.require(
-        isinstance(count, int) and 0 < count < total - 1,
-        f"{checks.shown(count)} of {total} series would be held out; expected a whole number, and two or more left to train on.",
-    )
-    order = np.random.default_rng(0).permutation(total)  # tables are often sorted
-    return series[np.sort(order[count:])], series[np.sort(order[:count])]
+    def train(
+        self,
+        spec: Spec,
+        series: Series,
+        seeds: Sequence[int] | np.ndarray,
+        *,
+        held_out: Series | None = None,
+        name: str = "model",
+    ) -> Fit:
+        """Trains in full; a linear process to convergence, where held-out series agree."""
+        known = (name, spec, tuple(np.asarray(seeds).tolist()))
+        if known not in self._trained:
+            found = self._run(spec, series, seeds, name, held_out=held_out)
+            models = tuple(each and self._converge(each, series, held_out) for each in found.models)
+            self._trained[known] = dataclasses.replace(found, models=models)
+        return self._trained[known]
 
-
-def winners(
-    kept: Series, held: Series, *, steps: int, seeds: Sequence[int], rivals: Sequence[str] = RIVALS, progress: Any = None
-) -> list[Model | None]:
-    """For each seed the process that wins the contest, trained in full; its `info` remembers how it went. As in `Fit.models`."""
-
-    def models(rival: str, seeds: Sequence[int], steps: int) -> tuple[TaskSampler, Iterable[tuple[int, Model | None]]]:
-        plan = recipe(kept, steps=steps, spec=rival)
+    def train_briefly(self, spec: Spec, series: Series, seed: int) -> Model | None:
+        """A short training; `None` where it broke down."""
         try:
-            found = fit(series=kept, seeds=seeds, progress=progress, **plan).models if seeds else []
-        except TrainingError:  # another may do better
-            found = [None for _ in seeds]
-        return plan["sampler"], zip(seeds, found, strict=True)
+            return self._run(spec, series, [seed], f"{spec.variant}-short", epochs=SHORT_RUN).model
+        except TrainingError:
+            return None
 
-    def trained(rival: str, seeds: Sequence[int]) -> dict[int, Entry]:
-        sampler, found = models(rival, seeds, steps)
-        return {seed: _entry(model, kept, held, sampler, seed) for seed, model in found}
+    def train_fold(self, spec: Spec, fold: Fold, seed: int) -> Model | None:
+        """A model of one fold; `None` where its training broke down."""
+        try:
+            return self.train(spec, fold.training, [seed], held_out=fold.held_out, name=f"{fold.name}-{spec.variant}").model
+        except TrainingError:
+            return None
 
-    def heat(rival: str, seeds: Sequence[int]) -> dict[int, Entry]:
-        _, found = models(rival, [seed for seed in seeds if seed not in heats[rival]], max(1, steps // HEAT))
-        heats[rival] |= {seed: Entry(None, _errors(model, held, seed)) for seed, model in found}
-        return heats[rival]
+    def _run(self, spec: Spec, series: Series, seeds: Any, name: str, *, held_out: Series | None = None, epochs: int = 1) -> Fit:
+        """Trains for a part of the recipe's epochs, one in `epochs`."""
+        options = self.recipe.options
+        if epochs > 1:
+            em = options.resolved(learned_prior=spec.prior == "learned").num_em_epochs
+            fewer = {"epochs": max(1, options.epochs // epochs), "em_epochs": em // epochs, "patience": None}
+            options = dataclasses.replace(options, **fewer)
+        validation = self._validation
+        if validation is None and options.patience is not None:
+            validation = held_out
+        folder = self._folder if self._folder is None or self._single else self._folder / name
+        return train(
+            spec, series, validation=validation, sampler=self.recipe.sampler, options=options, seeds=seeds, checkpoint=folder,
+            **self._options, **(self._checkpoint if folder is not None else {}),
+        )  # fmt: skip
 
-    heats: dict[str, dict[int, Entry]] = {rival: {} for rival in rivals}
-    first, *others = rivals
-    early = heat(first, seeds) if others else {}
-    doubtful = [seed for seed, entry in early.items() if entry.errors.mean() > np.log(DOUBTFUL)]
-    beaten = {seed for rival in others for seed in doubtful if much_worse(early[seed], heat(rival, doubtful)[seed])}
-    entries = {seed: [early[seed]] for seed in beaten}
-    entries |= {seed: [entry] for seed, entry in trained(first, [seed for seed in seeds if seed not in beaten]).items()}
-    for rival in others:
-        so_far = {seed: _simplest(entries[seed]).errors for seed in seeds}
-        open_ = [seed for seed in seeds if so_far[seed].mean() > np.log(ENOUGH)]
-        tried = heat(rival, open_)
-        full = trained(rival, [seed for seed in open_ if may_win(tried[seed].errors, so_far[seed])])
-        for seed in open_:
-            entries[seed].append(full.get(seed, tried[seed]))
-    best = [_noted(_simplest(entries[seed]).model, rivals, entries[seed]) for seed in seeds]
-    if not any(best):
-        raise TrainingError(f"Every process broke down: {', '.join(rivals)}. Look for extreme values in the series.")
-    return best
+    def _converge(self, model: Model, series: Series, held_out: Series | None) -> Model:
+        """The model taken to convergence by Gauss–Newton, where that predicts held-out series better.
 
-
-class Entry(NamedTuple):
-    """A rival that was trained in full, or (without the model) for a heat only, and its errors on held-out series."""
-
-    model: Model | None
-    errors: np.ndarray
-
-
-def _entry(model: Model | None, kept: Series, held: Series, sampler: TaskSampler, seed: int) -> Entry:
-    """A trained model, or what it settles to, if that is better on held-out series."""
-    entry = Entry(model, _errors(model, held, seed))
-    if model is None or not can_converge(model):
-        return entry
-    further = gauss_newton_fit(model, kept, sampler, seed=seed)
-    return entry if further is model else min(entry, Entry(further, _errors(further, held, seed)), key=lambda e: e.errors.mean())
+        Without such series, where it did so for most models of the folds.
+        """
+        votes = self._converging.setdefault(model.spec, [])
+        known = held_out is not None and scorable(held_out)
+        if not can_converge(model) or not (known or (votes and np.mean(votes) > 0.5)):
+            return model
+        seed = int(model.info["seed"])
+        further = gauss_newton_fit(model, series, self.recipe.sampler, seed=seed)
+        if further is model or not known:
+            return further
+        assert held_out is not None
+        before, after = (score_model(each, held_out, seed).mean() for each in (model, further))
+        votes.append(bool(after > before))
+        return further if after > before else model
 
 
-def much_worse(one: Entry, other: Entry) -> bool:
-    """Whether a process is so far behind another after a heat that more training would hardly make up for it."""
-    return bool((one.errors - other.errors).mean() > np.log(HEAT))
+def select(trainer: Trainer, splits: Splits, seed: int) -> tuple[Spec, dict[str, float]]:
+    """The candidate to keep, and each one's held-out log predictive density, in nats a value of standardised data."""
+    specs = trainer.recipe.specs
+    if splits.folds:
+        scores = [_score_folds(trainer, splits.folds, spec, seed) for spec in specs]
+        full = list(range(len(specs)))
+    elif splits.held_out is not None and scorable(splits.held_out):
+        scores, full = _score_candidates(trainer, specs, splits.training, splits.held_out, seed)
+    else:  # nothing tells them apart
+        return specs[-1], {}
+    full = [i for i in full if np.isfinite(scores[i]).all()]
+    if not full:
+        names = ", ".join(spec.variant for spec in specs)
+        raise TrainingError(f"Training broke down for every candidate: {names}. Look for extreme values in the series.")
+    best = full[simplest([scores[i] for i in full])]
+    return specs[best], {spec.variant: float(each.mean()) for spec, each in zip(specs, scores, strict=True)}
 
 
-def may_win(heat: np.ndarray, best: np.ndarray) -> bool:
-    """Whether a process with such errors after a heat might be better than the best so far, if it were trained in full.
+def _score_candidates(
+    trainer: Trainer, specs: tuple[Spec, ...], series: Series, held_out: Series, seed: int
+) -> tuple[list[np.ndarray], list[int]]:
+    """Scores after short runs, or after full ones for those that may win; also which those are."""
+    scores = [score_model(trainer.train_briefly(spec, series, seed), held_out, seed) for spec in specs]
+    ahead, full = max(each.mean() for each in scores), []
+    for i, spec in enumerate(specs):
+        best = max((scores[j].mean() for j in full), default=-np.inf)
+        if best > SHARP or scores[i].mean() < max(ahead, best) - HOPELESS or abs(scores[i].mean() - best) < LEVEL:
+            continue
+        try:
+            model = trainer.train(spec, series, [seed], held_out=held_out).model
+        except TrainingError:
+            continue
+        scores[i] = score_model(model, held_out, seed)
+        full.append(i)
+    return scores, full
 
-    Not if it is much worse; and not if it is as good, since what both then are left with is noise.
-    """
-    apart = heat - best
-    level = max(AS_GOOD, apart.std() / len(apart) ** 0.5)
-    return bool(apart.mean() < -level or level < apart.mean() < np.log(HEAT))
+
+def _score_folds(trainer: Trainer, folds: tuple[Fold, ...], spec: Spec, seed: int) -> np.ndarray:
+    parts = [fold for fold in folds if scorable(fold.held_out)]
+    return np.concatenate([score_model(trainer.train_fold(spec, fold, seed), fold.held_out, seed) for fold in parts])
 
 
-def simplest(errors: Sequence[np.ndarray]) -> int:
-    """Which of several models, the simplest first, to keep, by their errors on the same series.
+def score_model(model: Model | None, held_out: Series, seed: int) -> np.ndarray:
+    """Held-out log predictive densities, one for each question and series; −∞ for a model whose training broke down."""
+    if model is None:
+        return np.full(1, -np.inf)
+    return log_predictive_densities(model, held_out, key=jr.key(seed))
+
+
+def scorable(series: Series) -> bool:
+    """Whether any series has a value left to predict once another is given."""
+    return bool((np.asarray(series.observed).sum(-1) > 1).any())
+
+
+def simplest(scores: Sequence[np.ndarray]) -> int:
+    """Which of several models, the simplest first, to keep, by their densities of the same values.
 
     The first that is not worse than the best by more than a standard error of the difference, and better than all simpler ones:
-    where errors scatter, the standard error alone would prefer one that is neither simpler than another nor better.
+    where densities scatter, the standard error alone would prefer one that is neither simpler than another nor better.
     """
-    means = [float(each.mean()) for each in errors]
-    best = errors[int(np.argmin(means))]
+    means = [float(each.mean()) for each in scores]
+    best = scores[int(np.argmax(means))]
 
     def as_good(each: np.ndarray) -> bool:
-        off = each - best
-        return bool(off.mean() <= off.std() / len(off) ** 0.5)
+        behind = best - each
+        return bool(behind.mean() <= behind.std() / len(behind) ** 0.5)
 
-    return next(i for i, each in enumerate(errors) if as_good(each) and means[i] < min(means[:i], default=np.inf))
-
-
-def _simplest(entries: Sequence[Entry]) -> Entry:
-    full = [entry for entry in entries if entry.model is not None] or entries
-    return full[simplest([entry.errors for entry in full])]
+    return next(i for i, each in enumerate(scores) if as_good(each) and means[i] > max(means[:i], default=-np.inf))
 
 
-def _noted(model: Model | None, rivals: Sequence[str], entries: Sequence[Entry]) -> Model | None:
-    note = {rival: float(np.exp(entry.errors.mean())) for rival, entry in zip(rivals, entries, strict=False)}
-    return model and dataclasses.replace(model, info={**model.info, "contest": note})
-
-
-def _errors(model: Model | None, held: Series, seed: int) -> np.ndarray:
-    """Of a model that broke down: the worst there are."""
-    asked = 2 * int((np.asarray(held.observed).sum(-1) > 1).sum())
-    return np.full(asked, np.log(WORST)) if model is None else errors_on(model, held, key=jr.key(seed))
+def best_on_held_out(found: Fit, held_out: Series, seed: int) -> Fit:
+    """The fit whose best seed is that with the highest held-out density."""
+    if len(found.models) == 1 or not scorable(held_out):
+        return found
+    return dataclasses.replace(found, best=int(np.argmax([score_model(each, held_out, seed).mean() for each in found.models])))

@@ -10,6 +10,8 @@ from odeprocess.common import checks
 
 from .objectives import OBJECTIVES, WITH_KL
 
+EM_PER_EPOCH = 3  # epochs of expectation–maximisation for each one before, by default; as on the scoreboard of docs/accuracy.md
+
 
 @dataclasses.dataclass(frozen=True)
 class FitOptions:
@@ -29,7 +31,7 @@ class FitOptions:
         horizon_growth: the share of `epochs` in which the time that tasks are taken from grows from a tenth of the horizon to
             all of it: for series with many ups and downs, which a flow learns from their beginning on.
         em_epochs: epochs of a second half in which a process with a learned prior learns from posteriors that are kept and made
-            exact (expectation–maximisation). By default as many as `epochs` for such a process, and none for others.
+            exact (expectation–maximisation). By default three times as many as `epochs` for such a process, and none for others.
         clip: the largest norm of a gradient, or `None` for no limit.
         samples: latent samples in the objective.
         patience: epochs without a better validation score after which training stops, or `None`.
@@ -95,7 +97,7 @@ class FitOptions:
             not self.kl_warm_up or objective in WITH_KL,
             f"`kl_warm_up` is {self.kl_warm_up}, but objective={objective!r} has no KL to warm up: use one of {list(WITH_KL)}.",
         )
-        em_epochs = (self.epochs if learned_prior else 0) if self.em_epochs is None else self.em_epochs
+        em_epochs = (EM_PER_EPOCH * self.epochs if learned_prior else 0) if self.em_epochs is None else self.em_epochs
         return dataclasses.replace(self, objective=objective, em_epochs=em_epochs)
 
     @property

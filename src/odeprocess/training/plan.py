@@ -85,7 +85,7 @@ def warn_of_scattered_series(series: Series, scaling: Scaling) -> None:
         warnings.warn(
             f"A typical series spans {np.median(spans):.3g} of the {whole:.3g} units of time that all series cover. "
             "If each begins at a time of its own, use fit(…, origin='first').",
-            stacklevel=3,
+            stacklevel=checks.depth_of_user(),
         )
 
 

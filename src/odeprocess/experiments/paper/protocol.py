@@ -114,7 +114,7 @@ class Protocol:
         if self.scaled_times:
             scaling = Scaling.fit(series, values=False)
         defaults = {"sampler": self.sampler, "options": self.options, "scaling": scaling}
-        return fit(spec, series, **{**defaults, **arguments})
+        return fit(series, spec, **{**defaults, **arguments})
 
     def replace(self, **changes: Any) -> "Protocol":
         """A copy with some fields changed."""

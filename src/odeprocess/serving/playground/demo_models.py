@@ -18,7 +18,7 @@ from odeprocess.posterior.model_folder import CARD as MODEL_FILE, FORMAT
 from odeprocess.process import Grid, variant
 from odeprocess.training.fit import fit
 from odeprocess.training.options import FitOptions
-from odeprocess.training.recipes import recipe
+from odeprocess.training.recipes import make_recipe
 
 from .model_view import NOTES
 
@@ -103,19 +103,20 @@ def _pair(source: Any, notes: dict[str, Any], spec: str, steps: int, folder: Pat
     """A neural ODE process, and a neural process beside it."""
     series = source.sample(SERIES, key=jr.key(0), noise=NOISE)
     missing = series.channels > 1 or None
-    told = recipe(series, steps=steps, spec=spec)
-    told["spec"] = told["spec"].replace(missing=missing, solver=SOLVER, **SIZES)
+    options = {"epochs": round(steps * BATCH / SERIES)}
+    recipe = make_recipe(series, variant(spec, missing=missing, solver=SOLVER, **SIZES), options=options, held_out=0)
     still = FitOptions(epochs=STILL_STEPS * BATCH // SERIES, batch_size=BATCH, learning_rate=3e-3, schedule="cosine")
-    total = told["options"].epochs + told["options"].num_em_epochs + still.epochs
+    total = recipe.options.epochs + recipe.options.resolved(learned_prior=True).num_em_epochs + still.epochs
     done = _counter(total, progress)
-    _save(fit(series=series, progress=done, **told).model, notes, folder)
-    plain = fit(variant("np", missing=missing), series, sampler=told["sampler"], options=still, progress=done).model
+    _save(fit(series, recipe.specs[0], options=recipe.options, sampler=recipe.sampler, progress=done).model, notes, folder)
+    plain = fit(series, variant("np", missing=missing), sampler=recipe.sampler, options=still, progress=done).model
     (part,) = BESIDE.values()
     _save(plain, {k: v for k, v in notes.items() if k != "beside"}, folder / part)
 
 
 def _theophylline(folder: Path, progress: Progress) -> None:
-    forecaster = Forecaster(held_out=0, epochs=(epochs := 150), em_epochs=2 * epochs)
+    epochs = 150
+    forecaster = Forecaster(model="ndp-skip", held_out=0, options={"epochs": epochs, "em_epochs": 2 * epochs})
     columns = {"series": "series", "time": "t", "values": "y1", "static": ["dose", "wt"]}
     forecaster.fit(table_path("theophylline"), **columns, progress=_counter(3 * epochs, progress))
     model = forecaster.model_

@@ -68,8 +68,8 @@ def posterior_of(view: ModelView, question: Question, *, refine: bool = False) -
     model = view.model
     origin = 0.0 if model.scaling.origin == "first" else None
     values = view.into_model(question.y)
-    found = model.condition(question.t, values, key=jr.key(SEED), static=question.static, origin=origin, draws=DRAWS)
-    return found.refine() if refine and len(question.t) else found
+    found = model._amortised(question.t, values, key=jr.key(SEED), static=question.static, origin=origin, draws=DRAWS)
+    return found.follow("auto" if refine else "amortised")
 
 
 def predict(view: ModelView, question: Question, *, times: np.ndarray | None = None, refine: bool = False) -> Prediction:

@@ -1,4 +1,4 @@
-"""The outcome of training: a model a seed, and what happened."""
+"""`Fit`: the models that training gives, one a seed, and what happened."""
 
 import dataclasses
 import warnings
@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from odeprocess.common import checks
 from odeprocess.data.scaling import Scaling
 from odeprocess.posterior.model import Model
 from odeprocess.process import Spec
 
+from .recipes import Recipe
 from .training_state import History, TrainingState
 
 
@@ -25,6 +27,9 @@ class Fit:
         skipped: steps that were skipped because they were not finite, by seed.
         compile_seconds: the time until the end of the first epoch, less that of an ordinary (median) epoch.
         train_seconds: the time of all epochs, that apart.
+        recipe: how the model was trained, where `fit` chose it.
+        scores: of the candidates, where there were several: held-out log predictive density, in nats a value of standardised
+            data.
     """
 
     models: tuple[Model | None, ...]
@@ -33,9 +38,20 @@ class Fit:
     skipped: np.ndarray
     compile_seconds: float
     train_seconds: float
+    recipe: Recipe | None = None
+    scores: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Fit({self.models[self.best]!r}, best of {len(self.models)} seed(s), {len(self.history.seconds)} epochs)"
+
+    @property
+    def notes(self) -> list[str]:
+        """What was chosen and why, in sentences."""
+        notes = [] if self.recipe is None else list(self.recipe.notes)
+        if self.scores:
+            listed = ", ".join(f"{name} {score:.2f}" for name, score in self.scores.items())
+            notes.append(f"{self.model.spec.variant} was kept, by held-out log predictive density (nats a value): {listed}.")
+        return notes
 
     @property
     def model(self) -> Model:
@@ -70,7 +86,7 @@ def collect_result(
     if broken.any():
         warnings.warn(
             f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
-            stacklevel=3,
+            stacklevel=checks.depth_of_user(),
         )
     late = max(1, state.epochs // 10)  # one epoch's loss is noise
     quality = np.where(keep_best, best_score, history.loss[-late:].mean(0))
