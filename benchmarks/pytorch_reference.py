@@ -105,8 +105,8 @@ def copy_weights(model: Reference, process: Any) -> None:
     for theirs, ours in pairs:
         for layer, source in zip([x for x in theirs if isinstance(x, nn.Linear)], ours.layers, strict=True):
             put(layer, source)
-    put(model.hidden, process.inference.head.hidden)
-    put(model.heads, process.inference.head.out)
+    for layer, source in zip((model.hidden, model.heads), process.inference.head.net.layers, strict=True):
+        put(layer, source)
 
 
 def batches(t: np.ndarray, y: np.ndarray, batch: int, steps: int, device: str) -> list[tuple[Any, ...]]:

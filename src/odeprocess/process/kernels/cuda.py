@@ -97,7 +97,7 @@ def runge_kutta_steps(*arguments: Any, step_grid: Any) -> tuple | None:
     if library is None:
         return None
     shapes = [(groups, batch, step_grid.count + 1, state), (groups, batch, step_grid.count * stages + 1, state)]
-    return tuple(_call(f"odeprocess_march_{library}", shapes, arguments, step_grid, blocks))
+    return tuple(_call(f"odeprocess_runge_kutta_{library}", shapes, arguments, step_grid, blocks))
 
 
 def pull(*arguments: Any, step_grid: Any, weights: bool) -> tuple | None:
@@ -166,7 +166,7 @@ def _library(network: Network, order: int, tile: int) -> str | None:
             warnings.warn(f"The fused kernel could not be compiled, so the grid's steps run one by one. {problem}", stacklevel=2)
             return None
     library = ctypes.CDLL(str(place))
-    for kind in ("march", "pull"):
+    for kind in ("runge_kutta", "pull"):
         target = jax.ffi.pycapsule(getattr(library, f"odeprocess_{kind}"))
         jax.ffi.register_ffi_target(f"odeprocess_{kind}_{name}", target, platform="CUDA")
     return name
