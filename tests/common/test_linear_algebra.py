@@ -9,8 +9,9 @@ from pathlib import Path
 EVERYTHING = """
 import jax, numpy as np, odeprocess as odp
 series = odp.data.sines.sample(60, key=jax.random.key(0))
-found = odp.fit(series, "ndp-skip", options={"epochs": 16}, held_out=0, seeds=[0, 1], progress=False)
-posterior = found.model.condition(np.array([[0.0, 1.0]] * 3), np.zeros((3, 2)), key=jax.random.key(0), draws=8)
+options = odp.FitOptions(epochs=2, em_epochs=2, batch_size=30)
+found = odp.fit(series, "ndp-skip", options=options, seeds=[0, 1], progress=False)
+posterior = found.model.condition(np.array([[0.0, 1.0]] * 3), np.zeros((3, 2)), key=jax.random.key(0), draws=8, inference="exact")
 posterior.interval(np.linspace(-1, 1, 5))
 odp.suggest(posterior, np.linspace(-1, 1, 5))
 print(float(found.model.process.prior.chol[0, 0]))
@@ -42,5 +43,5 @@ def test_the_check_sees_batches(tmp_path):
     assert dumped(script, tmp_path)
 
 
-def test_training_inference_and_suggestions_call_lapack_with_one_matrix_at_a_time(tmp_path):
+def test_training_refining_and_suggesting_call_lapack_with_one_matrix_at_a_time(tmp_path):
     assert not dumped(EVERYTHING, tmp_path)
