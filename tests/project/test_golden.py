@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("golden.py")
+SCRIPT = Path(__file__).parents[1] / "golden.py"
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def test_a_checkpoint_of_another_run_is_refused_and_what_differs_is_named(kind, 
 
 def test_another_machine_is_told_of_and_gone_on_from(copied, monkeypatch):
     monkeypatch.setattr("odeprocess.training.checkpoints.machine", lambda: {"jax": "0.0.1"})
-    with pytest.warns(UserWarning, match=r"written elsewhere: .*`jax` is '0.0.1', and was"):
+    with pytest.warns(UserWarning, match=r"written on another machine or with other versions: .*`jax` is '0.0.1', and was"):
         odp.fit(**RUN, checkpoint=copied, resume=True)
 
 

@@ -39,7 +39,7 @@ def data(
         if out is None:
             raise ValueError(f"Where should {name} go? Name a file: --out {name}.csv")
         prepare("cpu")
-        from odeprocess.forecasting.read_table import check_suffix, write
+        from odeprocess.forecasting.write_table import check_suffix, write
 
         check_suffix(out)
         table = _table(_drawn(name, count, noise, seed), points, seed)

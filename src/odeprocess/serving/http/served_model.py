@@ -39,7 +39,7 @@ class ServedModel:
     @classmethod
     def of(cls, name: str, model: Model) -> "ServedModel":
         """A model as it is, or with the columns and transforms of the forecaster that it was saved by."""
-        layout = Layout.kept_with(model)
+        layout = Layout.of_model(model)
         if layout is not None:
             return cls(name, model, layout.columns.values, layout.transforms, layout.covariates)
         channels, static = model.spec.channels or 1, model.spec.static_dim or 0

@@ -95,7 +95,7 @@ class ModelView:
     @classmethod
     def of(cls, name: str, model: Model) -> "ModelView":
         """From a model that is at hand."""
-        notes, layout, channels = _notes(model), Layout.kept_with(model), model.spec.channels or 1
+        notes, layout, channels = _notes(model), Layout.of_model(model), model.spec.channels or 1
         checks.require(
             channels <= MOST_CHANNELS,
             f"{name} is a model of {channels} channels; the playground shows {MOST_CHANNELS} at most.",
