@@ -1,4 +1,4 @@
-"""Model selection: the simplest candidate that predicts held-out series as well as the best is kept, and no training is wasted."""
+"""Model selection keeps the simplest of the candidates that predict held-out series best, and trains no longer than needed."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -51,9 +51,7 @@ class FakeTrainings:
         self._endings = {True: short, False: full}
         monkeypatch.setattr(model_selection, "train", self.train)
         monkeypatch.setattr(model_selection, "can_converge", lambda model: False)
-        monkeypatch.setattr(
-            model_selection, "log_predictive_densities", lambda model, series, key: np.full(4, model.density)
-        )
+        monkeypatch.setattr(model_selection, "log_predictive_densities", lambda model, series, key: np.full(4, model.density))
 
     def train(self, spec: odp.Spec, series: odp.Series, *, options: odp.FitOptions, seeds: Any, **_: Any) -> Fit:
         short = options.epochs < 10

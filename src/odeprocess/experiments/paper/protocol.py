@@ -13,8 +13,8 @@ from odeprocess.data.series import Series
 from odeprocess.data.tasks import Task, TaskSampler
 from odeprocess.process import Spec, variant
 from odeprocess.training.fit import fit
-from odeprocess.training.options import FitOptions
 from odeprocess.training.fit_result import Fit
+from odeprocess.training.options import FitOptions
 
 DIGITS = {source.name: source for source in (rotating, variable_rotating)}
 
