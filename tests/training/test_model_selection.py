@@ -116,7 +116,7 @@ def test_without_values_to_predict_the_candidate_that_can_do_most_is_kept(monkey
 
 
 @pytest.mark.parametrize("count", [3, 5, 12, 39])
-def test_every_series_is_left_out_by_one_fold_and_not_trained_on_there(count):
+def test_every_series_is_left_out_by_a_fold_and_not_trained_on_there(count):
     series = odp.make_series(np.tile(np.arange(3.0), (count, 1)), np.arange(3.0 * count).reshape(count, 3))
     recipe = make_recipe(series, "ndp-skip")
     splits = split_series(series, recipe, 0)
@@ -127,7 +127,7 @@ def test_every_series_is_left_out_by_one_fold_and_not_trained_on_there(count):
 
     assert {len(fold.training) for fold in splits.folds} == {count}, "so that they share their compilation"
     assert not any(set(firsts(fold.training)) & set(firsts(fold.held_out)) for fold in splits.folds)
-    assert sorted(x for fold in splits.folds for x in firsts(fold.held_out)) == firsts(series)
+    assert {x for fold in splits.folds for x in firsts(fold.held_out)} == set(firsts(series))
     assert sorted(firsts(splits.training)) == firsts(series)
 
 
