@@ -80,7 +80,7 @@ def test_observations_are_close_together_if_random_ones_would_hardly_be():
 
 def test_a_table_of_two_sides_is_read_as_it_was_meant():
     old = np.random.default_rng(0).uniform(1, 2, (len(COUNTS), 2, len(GAPS)))
-    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "misfit": None}, "calibration")
+    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "noise_scale": None}, "calibration")
     np.testing.assert_array_equal(found.factors, old[:, [0, 1, 1]])
 
 
