@@ -21,10 +21,10 @@ import pandas as pd
 import odeprocess as odp
 import table_cases
 from cases import model as case_model, untrained
-from odeprocess.cli.common import numbers as parsed
+from odeprocess.cli.common import parse_numbers as parsed
 from odeprocess.posterior.functions import SolverWarning
 from odeprocess.serving.playground import ModelView
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground.page_state import PageState
 
 from .outcomes import outcome
 
@@ -302,19 +302,19 @@ def _table(rng: Odds) -> Any:
 
 
 @functools.cache
-def _exhibit() -> ModelView:
+def _view() -> ModelView:
     return ModelView.of(
         "sines", untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.sines.sample(8, key=KEY))
     )
 
 
 def _page(rng: Odds) -> Any:
-    session = Session({"sines": _exhibit()})
-    session.put(-1, _real(rng), [_real(rng)])
-    session.move(0, _real(rng), 0, _real(rng))
-    session.load(f"t,y\n{written(rng)},{written(rng)}\n0,0.5".encode())
-    session.settings.noise = rng.choice((0.0, 0.5))
-    return session.outlooks()
+    state = PageState({"sines": _view()})
+    state.set_row(-1, _real(rng), [_real(rng)])
+    state.drag(0, _real(rng), 0, _real(rng))
+    state.load_csv(f"t,y\n{written(rng)},{written(rng)}\n0,0.5".encode())
+    state.settings.noise = rng.choice((0.0, 0.5))
+    return state.predict()
 
 
 def _real(rng: Odds) -> float:

@@ -5,11 +5,9 @@ import dataclasses
 import jax.random as jr
 import numpy as np
 import pytest
-from scipy import integrate, stats
 
 import odeprocess as odp
 from cases import model
-from odeprocess.experiments.scoreboard.prediction_scores import of_draws, of_normal
 from odeprocess.posterior.calibration import COUNTS, GAPS, SIDES, Calibration, HeldOutErrors, PredictionPlaces
 from odeprocess.posterior.latent_posterior import Inference
 
@@ -198,25 +196,3 @@ def test_a_model_that_is_calibrated_for_the_other_kind_of_inference_says_so():
     with pytest.warns(UserWarning, match="calibrated for amortised inference, not for exact inference"):
         calibrated.condition(**given)
     assert calibrated.condition(**given, inference="amortised").inference == "amortised", "and no warning"
-
-
-def test_scores_of_normal_predictions_are_their_integrals():
-    y, mean, std = (np.full((1, 1, 1), x) for x in (0.7, 0.2, 0.5))
-    found = of_normal(mean, std, y, np.ones((1, 1, 1), bool))
-    normal = stats.norm(0.2, 0.5)
-    crps = integrate.quad(lambda x: (normal.cdf(x) - (x > 0.7)) ** 2, -5, 5, points=[0.7])[0]
-    assert found["crps"][0] == pytest.approx(crps, rel=1e-6)
-    assert found["log_likelihood"][0] == pytest.approx(normal.logpdf(0.7))
-    assert found["coverage90"][0] == 1.0 and found["width90"][0] == pytest.approx(2 * 1.6449 * 0.5, rel=1e-4)
-
-
-def test_many_draws_of_a_normal_score_like_the_normal():
-    rng = np.random.default_rng(0)
-    y = rng.standard_normal((40, 5, 1))
-    draws = rng.standard_normal((40, 2000, 5, 1))
-    low, high = (np.full(y.shape, x) for x in (-1.6449, 1.6449))
-    chosen = np.ones(y.shape, bool)
-    ours = of_draws(draws, np.full((1, 1, 1, 1), 1e-3), low, high, y, chosen)
-    theirs = of_normal(0.0 * y, 1.0 + 0.0 * y, y, chosen)
-    for name, tolerance in (("mse", 0.02), ("log_likelihood", 0.02), ("crps", 0.02), ("coverage90", 1e-9)):
-        assert ours[name].mean() == pytest.approx(theirs[name].mean(), abs=tolerance), name

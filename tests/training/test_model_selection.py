@@ -1,4 +1,4 @@
-"""Model selection keeps the simplest of the candidates that predict held-out series best, and trains no longer than needed."""
+"""Model selection: which candidates are trained in full, and which one held-out log predictive density keeps."""
 
 import dataclasses
 from types import SimpleNamespace

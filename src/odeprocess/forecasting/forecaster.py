@@ -1,7 +1,7 @@
 """`Forecaster`: from a long table to a trained model, and from the rows of new series to predictions with intervals."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -262,9 +262,9 @@ class Forecaster(AbstractEstimator):
         dataclasses.replace(self.model_, info={**self.model_.info, FORECASTER: card}).save(folder)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Forecaster":
-        """Reads what `save` wrote; its predictions are the same bit by bit."""
-        model = Model.load(folder)
+    def load(cls, folder: str | Path, parts: Iterable[Callable[..., Any]] = ()) -> "Forecaster":
+        """Reads what `save` wrote; its predictions are the same bit by bit. `parts` are as in `odeprocess.load`."""
+        model = Model.load(folder, parts)
         if FORECASTER not in model.info:
             raise ValueError(f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load.")
         with damaged(folder):

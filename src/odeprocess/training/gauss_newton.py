@@ -86,8 +86,13 @@ def can_converge(model: Model) -> bool:
         return False
     little_noise = bool((likelihood(jnp.zeros((1, len(likelihood.raw_std)))).std < MOST_NOISE).any())
     few_weights = ravel_pytree(_trained_parts(model.process))[0].size <= MOST_WEIGHTS
-    linear = model.spec.path == "linear" and model.spec.readout in ("residual", "linear")
-    return little_noise and few_weights and linear and model.process.prior is not None and model.process.inference.first is None
+    return (
+        little_noise
+        and few_weights
+        and model.spec.linear
+        and model.process.prior is not None
+        and model.process.inference.first is None
+    )
 
 
 def gauss_newton_fit(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0) -> Model:

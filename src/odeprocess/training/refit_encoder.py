@@ -36,15 +36,21 @@ def map_encoder(process: Process, before: np.ndarray, after: np.ndarray) -> Proc
     head = process.inference.head
     if not isinstance(head, Head):
         return process
+    last = _last(process)
     centre = before.mean(0)
     linear = np.linalg.lstsq(before - centre, after - after.mean(0), rcond=LEAST_SINGULAR_VALUE)[0].T
     size = len(centre)
-    weight, bias = (np.asarray(x, np.float64).copy() for x in (head.out.weight, head.out.bias))
+    weight, bias = (np.asarray(x, np.float64).copy() for x in (last.weight, last.bias))
     weight[:size], bias[:size] = linear @ weight[:size], linear @ (bias[:size] - centre) + after.mean(0)
     old, new = (x.std(0) + LEAST_SINGULAR_VALUE * x.std() for x in (before, after))
     bias[size:] += np.log(new) - np.log(old)  # of the raw σ, which is about its logarithm where it is small
-    moved = (jnp.asarray(x, head.out.weight.dtype) for x in (weight, bias))
-    return eqx.tree_at(lambda p: (p.inference.head.out.weight, p.inference.head.out.bias), process, tuple(moved))
+    moved = (jnp.asarray(x, last.weight.dtype) for x in (weight, bias))
+    return eqx.tree_at(lambda p: (_last(p).weight, _last(p).bias), process, tuple(moved))
+
+
+def _last(process: Process) -> Any:
+    """The linear layer from which the encoder's means and standard deviations come."""
+    return process.inference.head.net.layers[-1]  # type: ignore[attr-defined]
 
 
 @compiled(static_argnums=4)
