@@ -1,4 +1,4 @@
-"""Calibration on held-out series, and the scores of the scoreboard against integrals."""
+"""Calibration on held-out series: factors of spread, and all that follows them."""
 
 import dataclasses
 
