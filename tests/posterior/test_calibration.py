@@ -1,4 +1,4 @@
-"""Calibration on held-out series, and the scores of the scoreboard against integrals."""
+"""Calibration on held-out series: factors of spread, and all that follows them."""
 
 import dataclasses
 
@@ -9,6 +9,7 @@ import pytest
 import odeprocess as odp
 from cases import model
 from odeprocess.posterior.calibration import COUNTS, GAPS, SIDES, Calibration, HeldOutErrors, PredictionPlaces
+from odeprocess.posterior.latent_posterior import Inference
 
 
 def evidence(seed: int, series: int, scale: float):
@@ -77,7 +78,7 @@ def test_observations_are_close_together_if_random_ones_would_hardly_be():
 
 def test_a_table_of_two_sides_is_read_as_it_was_meant():
     old = np.random.default_rng(0).uniform(1, 2, (len(COUNTS), 2, len(GAPS)))
-    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "misfit": None}, "calibration")
+    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "noise_scale": None}, "calibration")
     np.testing.assert_array_equal(found.factors, old[:, [0, 1, 1]])
 
 
@@ -142,3 +143,56 @@ def test_densities_follow_the_calibration_as_intervals_do(inference):
         mass = density[:, channel] * (y[1] - y[0])
         assert mass.sum() == pytest.approx(1.0, abs=2e-3)
         assert mass[inside].sum() == pytest.approx(0.8, abs=1e-2)
+
+
+def factors(size: float) -> Calibration:
+    """The same factor everywhere."""
+    return Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), size), 1.0)
+
+
+def conditioned(inference: Inference, size: float | None, draws: int = 16) -> odp.Posterior:
+    calibrations = {} if size is None else {"exact": factors(size), "amortised": factors(size)}
+    calibrated = dataclasses.replace(model("ndp"), calibrations=calibrations)
+    observed = [0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]]
+    return calibrated.condition(*observed, static=[0.0], key=jr.key(0), inference=inference, draws=draws)
+
+
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_functions_are_the_draws_of_the_calibrated_posterior(inference):
+    posterior, plain, at = conditioned(inference, 2.5), conditioned(inference, None), np.linspace(0, 1, 5)
+    functions = posterior.functions(6)
+    np.testing.assert_allclose(functions(at), posterior.sample(at, 6, of="function"), atol=1e-5)
+    np.testing.assert_allclose(functions[2](at)[0], functions(at)[2], atol=1e-5)
+    np.testing.assert_allclose(functions[1:4](at), functions(at)[1:4], atol=1e-5)
+    spread, before = (each.functions(16)(at).std(0) for each in (posterior, plain))
+    np.testing.assert_allclose(spread, 2.5 * before, rtol=1e-3)
+    np.testing.assert_allclose(posterior.std(at, of="function"), spread, rtol=1e-3)
+
+
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_joint_densities_are_calibrated_as_those_of_single_values_are(inference):
+    posterior, plain = conditioned(inference, 2.5), conditioned(inference, None)
+    for channel, y in enumerate(np.array([[0.7, np.nan], [np.nan, -1.2]])):
+        alone = posterior.log_prob([0.7], y[None], joint=False)[0, channel]
+        assert posterior.log_prob([0.7], y[None]) == pytest.approx(alone, abs=1e-4)
+    t, y = [0.4, 0.7, 0.9], np.array([[0.5, -1.0], [1.5, 0.3], [0.0, 0.4]])
+    assert conditioned(inference, 1.0).log_prob(t, y) == pytest.approx(plain.log_prob(t, y), abs=1e-3), "by another way"
+    far = 40.0 + y
+    assert posterior.log_prob(t, far) > plain.log_prob(t, far), "wider predictions find it less unlikely"
+
+
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_samples_are_as_wide_as_calibrated_intervals(inference):
+    posterior, at = conditioned(inference, 2.5, draws=4000), [0.1, 0.9]
+    sample = posterior.sample(at)
+    np.testing.assert_allclose(sample.std(0), posterior.std(at), rtol=0.06)  # four standard errors
+    low, high = posterior.interval(at, 0.8)
+    np.testing.assert_allclose(((low <= sample) & (sample <= high)).mean(0), 0.8, atol=0.03)
+
+
+def test_a_model_that_is_calibrated_for_the_other_kind_of_inference_says_so():
+    calibrated = dataclasses.replace(model("ndp-linear"), calibrations={"amortised": factors(2.0)})
+    given = {"t": [0.2], "y": [[0.1, 0.4]], "static": [0.0], "key": jr.key(0), "draws": 8}
+    with pytest.warns(UserWarning, match="calibrated for amortised inference, not for exact inference"):
+        calibrated.condition(**given)
+    assert calibrated.condition(**given, inference="amortised").inference == "amortised", "and no warning"
