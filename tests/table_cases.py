@@ -46,7 +46,7 @@ def untrained(data=None, **columns) -> odp.Forecaster:
     series = long.series(np.arange(len(long)))
     scaling = odp.Scaling.fit(series)
     spec = odp.variant("ndp-skip", missing=True, **SIZES).resolve(scaling.apply(series))
-    forecaster = odp.Forecaster(refine=False, draws=8)
+    forecaster = odp.Forecaster(inference="amortised", draws=8)
     # Weights at random, without building them as `fit` does: that takes seconds to compile.
     like, rng = jax.eval_shape(lambda: spec.build(key=jr.key(0))), np.random.default_rng(0)
     process = jax.tree.map(lambda x: jnp.asarray(0.3 * rng.standard_normal(x.shape), x.dtype), like)
