@@ -7,15 +7,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from odeprocess.forecasting.choices import choose as choose_training
+from odeprocess.forecasting.train_model import folds_of
 from typer.testing import CliRunner
 
 import odeprocess as odp
 from odeprocess.cli.app import app
-from odeprocess.forecasting.choices import choose as choose_training
 from odeprocess.forecasting.column_roles import Columns, resolve
 from odeprocess.forecasting.read_table import read
-from odeprocess.forecasting.train_model import folds_of
-from odeprocess.forecasting.transforms import NAMES, Transform, choose
+from odeprocess.forecasting.transforms import NAMES, Transform, choose_transform
 from odeprocess.training.plan import padded_size
 from table_cases import SIZES, TIMES, fitted, table, untrained
 
@@ -290,9 +290,9 @@ def test_transforms_are_chosen_from_the_data():
         "log1p": [0.0, 0.7, 3.2],
     }
     for name, values in chosen.items():
-        assert choose(np.array([*values, np.nan]))[0].name == name
-    assert choose(np.array([0.0, 3.0, 17.0]))[0] == Transform("log1p", 1.0)
-    assert choose(np.array([1e-4, 10.0, 12.0]))[0].name == "log1p"
+        assert choose_transform(np.array([*values, np.nan]))[0].name == name
+    assert choose_transform(np.array([0.0, 3.0, 17.0]))[0] == Transform("log1p", 1.0)
+    assert choose_transform(np.array([1e-4, 10.0, 12.0]))[0].name == "log1p"
 
 
 def test_a_picture_of_every_series(guesser, tmp_path):

@@ -39,7 +39,7 @@ def data(
         if out is None:
             raise ValueError(f"--out is missing: name a file for the table, such as --out {name}.csv")
         prepare("cpu")
-        from odeprocess.forecasting.read_table import check_suffix, write
+        from odeprocess.forecasting.write_table import check_suffix, write
 
         check_suffix(out)
         table = _table(_sample(name, count, noise, seed), points, seed)

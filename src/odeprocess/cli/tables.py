@@ -117,7 +117,7 @@ def predict(
     """Predict the series of a table, given its rows: mean, standard deviation and quantiles, measurement noise included."""
     with user_errors():
         forecaster = _loaded(model, device, separator, draws=draws)
-        from odeprocess.forecasting.read_table import check_suffix, write
+        from odeprocess.forecasting.write_table import check_suffix, write
 
         if out is not None:
             check_suffix(out)
@@ -148,7 +148,7 @@ def evaluate(
     """Score the model on series it was not trained on: errors, log density, CRPS and coverage of 90 % intervals."""
     with user_errors():
         forecaster = _loaded(model, device, separator)
-        from odeprocess.forecasting.read_table import check_suffix, write
+        from odeprocess.forecasting.write_table import check_suffix, write
 
         if out is not None:
             check_suffix(out)
@@ -185,7 +185,7 @@ def info(model: Folder, as_json: Json = False) -> None:
     """Say what a model folder holds: columns, units, choices, sizes."""
     with user_errors():
         forecaster = _loaded(model, "cpu", None)
-        from odeprocess.forecasting.message_text import listed as shown
+        from odeprocess.forecasting.message_text import join_names as shown
 
         inner = forecaster.model_
         if as_json:

@@ -22,9 +22,10 @@ from .column_roles import resolve
 from .estimator import AbstractEstimator
 from .predict import AskedTimes, Predictor, asked_times
 from .prediction_tables import draws as drawn, observations, predictions
-from .read_table import native, read
+from .read_table import read
 from .rows import TableRows
 from .table_layout import FORECASTER, Layout
+from .write_table import to_data_frame
 
 QUANTILES = (0.05, 0.5, 0.95)
 FIELDS = {"params": dict[str, Any], "layout": dict[str, Any], "choices": dict[str, Any], "notes": list[str]}  # in a folder
@@ -173,14 +174,14 @@ class Forecaster(AbstractEstimator):
             found = predictions(
                 self._predictor(inference), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)]
             )
-        return native(found, long.table.kind)
+        return to_data_frame(found, long.table.backend)
 
     def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", inference: str | None = None) -> Any:
         """Draws: new measurements, or the trajectories beneath (`of="function"`); as `predict`, with `draw` and `value`."""
         checks.whole("n", n, 1, checks.MOST_DRAWS)
         long = self._read(table)
         predictor = dataclasses.replace(self._predictor(inference), draws=n)
-        return native(drawn(predictor, self.layout_, long, self._times(times, long), n, of), long.table.kind)
+        return to_data_frame(drawn(predictor, self.layout_, long, self._times(times, long), n, of), long.table.backend)
 
     def evaluate(
         self, table: Any, context: int, split: str | None = None, *, by: str = "variable", inference: str | None = None
@@ -203,7 +204,7 @@ class Forecaster(AbstractEstimator):
         splits = evaluate.SPLITS if split is None else (split,)
         found = {s: evaluate.scores(self._predictor(inference), layout, long, context, s, self.seed) for s in splits}
         result = evaluate.summary(layout, found) if by == "variable" else evaluate.by_series(layout, long, found)
-        return native(result, long.table.kind)
+        return to_data_frame(result, long.table.backend)
 
     def posterior(self, table: Any, *, inference: str | None = None) -> dict[Any, Posterior]:
         """The posterior of each series by its name.
@@ -266,7 +267,7 @@ class Forecaster(AbstractEstimator):
             hints = {name: hint for name, hint in get_type_hints(cls.__init__).items() if name != "return"}
             forecaster = cls(**read_fields(hints, card["params"], f"info.{FORECASTER}.params"))
             checks.whole("draws", forecaster.draws, 1, checks.MOST_DRAWS)
-            layout = Layout.kept_with(model)
+            layout = Layout.of_model(model)
         assert layout is not None  # there is a forecaster
         forecaster.model_ = dataclasses.replace(model, info={k: v for k, v in model.info.items() if k != FORECASTER})
         forecaster.layout_, forecaster.choices_, forecaster.notes_ = layout, card["choices"], card["notes"]

@@ -50,7 +50,7 @@ def observations(layout: Layout, long: TableRows) -> Any:
     who = np.repeat(np.arange(len(long)), np.diff(long.starts))
     columns = {
         layout.columns.series: long.names.take(pa.array(who)),
-        layout.columns.time: layout.clock.written(long.when),
+        layout.columns.time: layout.clock.to_arrow(long.when),
     }
     return pa.table(columns | {name: pa.array(long.values[:, j]) for j, name in enumerate(layout.columns.values)})
 
@@ -83,7 +83,7 @@ class _Spots:
         begins = np.cumsum([0, *lengths]).tolist()
         who = np.repeat(self.order, [lengths[i] for i in self.order])
         rows = [np.arange(begins[i], begins[i + 1]) for i in self.order]
-        time = layout.clock.written(self.times.when[np.concatenate(rows)])
+        time = layout.clock.to_arrow(self.times.when[np.concatenate(rows)])
         each = np.repeat(np.arange(self.size), self.channels * repeats)
         variables = np.tile(np.repeat(np.arange(self.channels), repeats), self.size)
         named = pa.DictionaryArray.from_arrays(pa.array(variables, pa.int32()), pa.array(layout.columns.values))

@@ -39,7 +39,7 @@ class UserUnits:
     @classmethod
     def of_model(cls, model: Model) -> "UserUnits":
         """The units of the forecaster that saved a model; those of the training series where no forecaster did."""
-        layout = Layout.kept_with(model)
+        layout = Layout.of_model(model)
         if layout is not None:
             return cls.of_layout(layout)
         channels, static_dim = model.spec.channels or 1, model.spec.static_dim or 0
@@ -59,7 +59,7 @@ class UserUnits:
     def find_invalid(self, y: np.ndarray) -> tuple[int, ...] | None:
         """The index of the first value `[…, channels]`, channel by channel, that its transform cannot take, or `None`."""
         for k, transform in enumerate(self.transforms):
-            invalid = np.argwhere(transform.is_invalid(y[..., k]))
+            invalid = np.argwhere(transform.is_outside(y[..., k]))
             if len(invalid):
                 return (*map(int, invalid[0]), k)
         return None

@@ -63,7 +63,7 @@ class GaussianBaseline:
         asked, columns, frames = np.asarray(times, np.float64), self.layout.columns, []
         normals = self._normals(long, long.observed, [asked] * len(long))
         for i, (mean, std) in enumerate(normals):
-            when = self.layout.clock.written(self.layout.clock.after(long.origins[np.full(len(asked), i)], asked)).to_pylist()
+            when = self.layout.clock.to_arrow(self.layout.clock.after(long.origins[np.full(len(asked), i)], asked)).to_pylist()
             for j, name in enumerate(columns.values):
                 found = {f"q{q:g}": self._value(mean[:, j] + norm.ppf(q) * std[:, j], j) for q in quantiles}
                 frames.append(pd.DataFrame({columns.series: long.name(i), columns.time: when, "variable": name, **found}))

@@ -75,7 +75,7 @@ class ServedModel:
         invalid = self.units.find_invalid(y)
         if invalid is not None:
             i, j = invalid
-            message = f"`{channels[j]}` is {y[i, j]:g}; the model was fitted on {self.units.transforms[j].allowed}."
+            message = f"`{channels[j]}` is {y[i, j]:g}; the model was fitted on values {self.units.transforms[j].domain}."
             raise conflict("value", message, f"body.observations.{i}.y.{j}")
         return self.units.to_model(y)
 

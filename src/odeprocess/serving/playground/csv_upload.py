@@ -6,9 +6,9 @@ import math
 
 from odeprocess.common import checks
 from odeprocess.forecasting.column_roles import SERIES, TIME
-from odeprocess.forecasting.exact_times import says
-from odeprocess.forecasting.message_text import cut, listed, quoted
-from odeprocess.forecasting.parse_text import as_number
+from odeprocess.forecasting.exact_times import is_exact
+from odeprocess.forecasting.message_text import join_names, quote, shorten
+from odeprocess.forecasting.parse_text import parse_number
 
 from .model_view import ModelView
 
@@ -44,7 +44,7 @@ def read_csv(content: bytes, view: ModelView) -> tuple[Rows, str]:
             found.append((_time(row[time], line, header[time]), y))
     checks.require(bool(found), "The file has no rows with a value; expected a header such as t,y and rows of numbers.")
     others = len(set(names)) - 1
-    which = f" of {cut(names[0])}, the first of {others + 1} series" if others > 0 else ""
+    which = f" of {shorten(names[0])}, the first of {others + 1} series" if others > 0 else ""
     return found, f"Loaded {len(found)} observation{'s' if len(found) > 1 else ''}{which}."
 
 
@@ -77,21 +77,21 @@ def _roles(header: list[str], view: ModelView) -> tuple[int, list[int], int | No
     times = [name for name in (view.time.lower(), *TIME) if name in lower]
     checks.require(
         bool(times),
-        f"No column of times among {listed(header, '')}; expected one called {' or '.join(dict.fromkeys((view.time, 't')))}.",
+        f"No column of times among {join_names(header, '')}; expected one called {' or '.join(dict.fromkeys((view.time, 't')))}.",
     )
     series_columns = [name for name in SERIES if name in lower][:1]
     has_all_values = all(name.lower() in lower for name in view.values)
     for name in (times[0], *series_columns, *(map(str.lower, view.values) if has_all_values else ())):
         count = lower.count(name)
-        checks.require(count == 1, f"The file has {count} columns {cut(name)}; rename or drop all but one.")
+        checks.require(count == 1, f"The file has {count} columns {shorten(name)}; rename or drop all but one.")
     time, series = lower.index(times[0]), lower.index(series_columns[0]) if series_columns else None
     if has_all_values:
         return time, [lower.index(name.lower()) for name in view.values], series
     rest = [k for k in range(len(header)) if k not in (time, series)]
     checks.require(
         len(rest) == view.channels,
-        f"The file has {len(rest):,} column(s) of values ({listed([header[k] for k in rest], '') or 'none'}); "
-        f"expected {listed(view.values, '')}.",
+        f"The file has {len(rest):,} column(s) of values ({join_names([header[k] for k in rest], '') or 'none'}); "
+        f"expected {join_names(view.values, '')}.",
     )
     return time, rest, series
 
@@ -99,9 +99,9 @@ def _roles(header: list[str], view: ModelView) -> tuple[int, list[int], int | No
 def _number(cell: str, line: int, column: str, *, empty: bool = False) -> float:
     if empty and cell.lower() in ("", "na", "nan"):
         return math.nan
-    value = as_number(cell)
+    value = parse_number(cell)
     good = value is not None and math.isfinite(value)
-    checks.require(good, f"Row {line}, column {cut(column)}: {quoted(cell, 40)} is not a number.")
+    checks.require(good, f"Row {line}, column {shorten(column)}: {quote(cell, 40)} is not a number.")
     assert value is not None
     return value
 
@@ -109,7 +109,7 @@ def _number(cell: str, line: int, column: str, *, empty: bool = False) -> float:
 def _time(cell: str, line: int, column: str) -> float:
     value = _number(cell, line, column)
     checks.require(
-        says(value, cell),
-        f"Row {line}, column {cut(column)}: {quoted(cell, 40)} has more digits than can be kept. Subtract the first time.",
+        is_exact(value, cell),
+        f"Row {line}, column {shorten(column)}: {quote(cell, 40)} has more digits than can be kept. Subtract the first time.",
     )
     return value

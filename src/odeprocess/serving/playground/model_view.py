@@ -102,7 +102,7 @@ class ModelView:
             channels <= MAX_CHANNELS,
             f"{name} is a model of {channels} channels; the playground shows {MAX_CHANNELS} at most.",
         )
-        info, layout, units = _read_info(model), Layout.kept_with(model), UserUnits.of_model(model)
+        info, layout, units = _read_info(model), Layout.of_model(model), UserUnits.of_model(model)
         start = (spec.t0 or 0.0) * scaling.t_scale + scaling.t_shift
         stop = start + (spec.horizon or 1.0) * scaling.t_scale
         ends = units.to_user(scaling.y_shift + SHOWN_STDS * scaling.y_scale * np.array([[-1.0], [1.0]]))
@@ -157,7 +157,7 @@ class ModelView:
         invalid = self.units.find_invalid(y)
         if invalid is not None:
             k = invalid[-1]
-            raise ValueError(f"A value of {self.values[k]} is {y[invalid]:g}; expected {self.units.transforms[k].allowed}.")
+            raise ValueError(f"A value of {self.values[k]} is {y[invalid]:g}; expected values {self.units.transforms[k].domain}.")
 
 
 def load_views(folders: list[Path]) -> dict[str, ModelView]:
