@@ -167,7 +167,7 @@ def compile_all(kinds: int) -> None:
                 found += [posterior.log_prob(at[:2], y, joint=joint, method="importance") for joint in (True, False)]
                 found += [odp.suggest(posterior, at, by=by) for by in ("spread", "information")]
                 if posterior.process.prior is not None:
-                    described(posterior.update(at[:2], y).refine())
+                    described(posterior.update(at[:2], y).with_inference("exact"))
         for model in models()[:kinds]:
             stream = odp.Stream(model, key=KEY, draws=DRAWS)
             stream.open("a", static=[0.0])
@@ -336,11 +336,11 @@ def _sample(rng: Odds) -> Any:
     return getattr(posterior_of(rng), ask)(times(rng, 3), n)
 
 
-def _refine(rng: Odds) -> Any:
+def _exact(rng: Odds) -> Any:
     model = models()[3]
     posterior = model.condition(times(rng, 2), numbers(rng, 2, 2), static=numbers(rng, 1), key=KEY, draws=DRAWS)
     steps = rng.choice((-1, 2.5, 10**9, 10**400, "3", None)) if rng.random() < 0.1 else 3
-    return described(posterior.refine(steps=steps))
+    return described(posterior.with_inference("exact", steps=steps))
 
 
 PLACES: dict[str, Callable[[Odds], Any]] = {
@@ -350,7 +350,7 @@ PLACES: dict[str, Callable[[Odds], Any]] = {
     "quantile, interval": _quantile,
     "log_prob": _log_prob,
     "functions": lambda rng: posterior_of(rng).functions(rng.choice(COUNTS) if rng.random() < 0.2 else DRAWS)(times(rng, 3)),
-    "refine": _refine,
+    "exact inference": _exact,
     "suggest": _suggest,
     "Stream": _stream,
     "Scaling": _scaling,

@@ -88,7 +88,7 @@ def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
     y = 5.0 * rng.standard_normal((6, 9, 2))  # far from anything this model expects
     series = odp.make_series(np.tile(np.linspace(0, 1, 9), (6, 1)), y, static=np.zeros((6, 1)))
     plain = model("ndp")
-    sure = plain.calibrated(series, refined=False)
+    sure = plain.calibrated(series, inference="amortised")
     sure.save(tmp_path / "model")
     assert set(odp.load(tmp_path / "model").calibrations) == {"amortised"}
     t, at = [0.2, 0.5], [0.1, 0.9]
@@ -115,14 +115,14 @@ def test_series_that_were_seen_count_as_much_as_others_do_and_not_as_better():
     np.testing.assert_array_equal(found.match_scale(50).sizes, sizes)
 
 
-@pytest.mark.parametrize("refined", [False, True])
-def test_seen_series_of_any_length_join_the_held_out_ones(refined):
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_seen_series_of_any_length_join_the_held_out_ones(inference):
     rng = np.random.default_rng(0)
     held, seen = (
         odp.make_series(np.tile(np.linspace(0, 1, n), (k, 1)), rng.standard_normal((k, n, 2)), static=np.zeros((k, 1)))
         for k, n in ((4, 6), (9, 11))
     )
-    alone, both = (model("ndp").held_out_errors(held, seen=more, refined=refined, draws=8) for more in (None, seen))
+    alone, both = (model("ndp").held_out_errors(held, seen=more, inference=inference, draws=8) for more in (None, seen))
     assert set(np.unique(alone.series)) == set(range(4)) and set(np.unique(both.series)) == set(range(13))
     assert both.noise_scale == alone.noise_scale, "how noise varies is known from series that were not seen"
     with pytest.raises(ValueError, match="`seen` is"):
@@ -131,12 +131,11 @@ def test_seen_series_of_any_length_join_the_held_out_ones(refined):
         model("ndp").calibrated(held, seen=odp.data.sines.sample(3, key=jr.key(0)))
 
 
-@pytest.mark.parametrize("refined", [False, True])
-def test_densities_follow_the_calibration_as_intervals_do(refined):
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_densities_follow_the_calibration_as_intervals_do(inference):
     table = Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), 2.5), 1.0)
-    sure = dataclasses.replace(model("ndp"), calibrations={"refined": table, "amortised": table})
-    posterior = sure.condition([0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0))
-    posterior = posterior.refine() if refined else posterior
+    sure = dataclasses.replace(model("ndp"), calibrations={"exact": table, "amortised": table})
+    posterior = sure.condition([0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0), inference=inference)
     y = np.linspace(-12, 12, 4000)
     density = np.exp(posterior.log_prob(np.full(len(y), 0.7), np.stack([y, y], -1), joint=False))
     low, high = (x[0] for x in posterior.interval([0.7], 0.8))

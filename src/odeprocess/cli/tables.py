@@ -12,7 +12,9 @@ from .common import Config, Json, Separator, Times, parse_names, parse_numbers, 
 Folder = Annotated[Path, typer.Argument(help="The folder that `odeprocess fit` wrote.")]
 NewData = Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of training.")]
 How = Literal["auto", "amortised", "exact"]
-Inference = Annotated[How, typer.Option(help="One pass of the encoder (amortised), or draws fitted to the observations (exact).")]
+Inference = Annotated[
+    How | None, typer.Option(help="One pass of the encoder (amortised), or draws fitted to the observations (exact).")
+]
 Device = Annotated[Literal["auto", "cpu", "gpu"], typer.Option(help="Where to run; auto: a GPU if there is one.")]
 
 
@@ -108,7 +110,7 @@ def predict(
     quantiles: Annotated[str, typer.Option(help="Which, each a column.")] = "0.05,0.5,0.95",
     out: Annotated[Path | None, typer.Option(help="A CSV or Parquet file for the predictions; printed by default.")] = None,
     draws: Annotated[int | None, typer.Option(help="Draws that describe each posterior.")] = None,
-    inference: Inference = "auto",
+    inference: Inference = None,
     separator: Separator = None,
     device: Device = "auto",
     config: Config = None,
@@ -139,7 +141,7 @@ def evaluate(
     split: Annotated[Literal["interpolation", "forecast"] | None, typer.Option(help="Rows anywhere, or the first ones.")] = None,
     by: Annotated[Literal["variable", "series"], typer.Option(help="A line for each variable, or for each series.")] = "variable",
     out: Annotated[Path | None, typer.Option(help="A CSV or Parquet file for the scores; printed by default.")] = None,
-    inference: Inference = "auto",
+    inference: Inference = None,
     separator: Separator = None,
     device: Device = "auto",
     config: Config = None,

@@ -14,7 +14,7 @@ from odeprocess.data.tasks import Task, TaskSampler
 from odeprocess.process import Spec, variant
 from odeprocess.training.fit import fit
 from odeprocess.training.options import FitOptions
-from odeprocess.training.result import Fit
+from odeprocess.training.fit_result import Fit
 
 DIGITS = {source.name: source for source in (rotating, variable_rotating)}
 
