@@ -135,7 +135,9 @@ def test_seen_series_of_any_length_join_the_held_out_ones(inference):
 def test_densities_follow_the_calibration_as_intervals_do(inference):
     table = Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), 2.5), 1.0)
     sure = dataclasses.replace(model("ndp"), calibrations={"exact": table, "amortised": table})
-    posterior = sure.condition([0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0), inference=inference)
+    posterior = sure.condition(
+        [0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0), inference=inference
+    )
     y = np.linspace(-12, 12, 4000)
     density = np.exp(posterior.log_prob(np.full(len(y), 0.7), np.stack([y, y], -1), joint=False))
     low, high = (x[0] for x in posterior.interval([0.7], 0.8))

@@ -51,7 +51,9 @@ class FakeTrainings:
         self._endings = {True: short, False: full}
         monkeypatch.setattr(model_selection, "train", self.train)
         monkeypatch.setattr(model_selection, "can_converge", lambda model: False)
-        monkeypatch.setattr(model_selection, "log_predictive_densities", lambda model, series, key: np.full(4, model.density))
+        monkeypatch.setattr(
+            model_selection, "log_predictive_densities", lambda model, series, key: np.full(4, model.density)
+        )
 
     def train(self, spec: odp.Spec, series: odp.Series, *, options: odp.FitOptions, seeds: Any, **_: Any) -> Fit:
         short = options.epochs < 10
