@@ -44,8 +44,8 @@ bench: $(READY)  ## Run the benchmarks; the figures go to results/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/tables.py
-	$(BIN)/python benchmarks/live.py
-	$(BIN)/python benchmarks/play.py
+	$(BIN)/python benchmarks/streams_and_server.py
+	$(BIN)/python benchmarks/playground_latency.py
 
 reproduction: $(READY)  ## Run the paper's experiments; the records go to results/, the page to docs/
 	$(BIN)/odeprocess reproduce all --out results

@@ -13,7 +13,13 @@ from odeprocess.forecasting.table_layout import Layout
 
 COLUMNS = {"series": "id", "time": "t", "values": ["level", "speed"], "static": ["dose", "sex"]}
 SIZES = {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}
-OPTIONS = {"epochs": 1, "em_epochs": 0, "held_out": 2, "sizes": SIZES, "draws": 16}
+OPTIONS = {
+    "model": "ndp-skip",
+    "options": {"epochs": 1, "em_epochs": 0},
+    "held_out": 2,
+    "sizes": SIZES,
+    "draws": 16,
+}
 TIMES = [0.0, 1.5, 7.0]
 
 
@@ -46,7 +52,7 @@ def untrained(data=None, **columns) -> odp.Forecaster:
     series = long.series(np.arange(len(long)))
     scaling = odp.Scaling.fit(series)
     spec = odp.variant("ndp-skip", missing=True, **SIZES).resolve(scaling.apply(series))
-    forecaster = odp.Forecaster(refine=False, draws=8)
+    forecaster = odp.Forecaster(inference="amortised", draws=8)
     # Weights at random, without building them as `fit` does: that takes seconds to compile.
     like, rng = jax.eval_shape(lambda: spec.build(key=jr.key(0))), np.random.default_rng(0)
     process = jax.tree.map(lambda x: jnp.asarray(0.3 * rng.standard_normal(x.shape), x.dtype), like)

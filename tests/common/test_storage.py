@@ -19,7 +19,8 @@ from fuzzing.outcomes import FAILURE, REFUSED
 from fuzzing.processes import CHILDREN
 from odeprocess.common.storage import locked
 from odeprocess.experiments.result_files import read_json, write_json
-from odeprocess.forecasting.read_table import read, write
+from odeprocess.forecasting.read_table import read
+from odeprocess.forecasting.write_table import write
 
 
 def failures(found) -> list[str]:

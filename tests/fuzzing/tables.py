@@ -231,7 +231,7 @@ def _shown(values: Sequence[float | None]) -> tuple[str, ...]:
 def _echoed(layout: Layout, long: TableRows, frame: Any, rows: list[Row]) -> bool:
     """Whether times that are asked about come back as they were given."""
     asked = asked_times(frame, long, layout)
-    back = sorted(map(_exactly, _objects(layout.clock.written(asked.when))))
+    back = sorted(map(_exactly, _objects(layout.clock.to_arrow(asked.when))))
     return all(
         x == y or (_as_float(y) and float(x) == float(y)) for x, y in zip(back, sorted(row[1] for row in rows), strict=True)
     )

@@ -1,4 +1,4 @@
-"""Static covariates: what is known of a series and does not change; numbers as they are, categories one by one."""
+"""Static covariates: columns of numbers, or of categories as zeros and ones, that do not change within a series."""
 
 import dataclasses
 from typing import Any
@@ -7,23 +7,23 @@ import numpy as np
 
 from odeprocess.common import checks
 
-from .check_table import CellPlaces, numbers
-from .column_types import is_date, is_number, is_text, kind_name
-from .csv_files import LONGEST_NAME
+from . import arrow as pa
+from .check_table import CellPlaces
+from .column_types import describe_type, is_date, is_number, is_text
 from .exact_times import WHOLE
-from .message_text import column_name, listed, quoted
+from .message_text import join_names, name_column, quote
+from .number_columns import read_numbers
 from .read_table import Table
-
-MOST_CATEGORIES = 100
+from .table_limits import MAX_CATEGORIES, MAX_NAME_LENGTH
 
 
 @dataclasses.dataclass(frozen=True)
 class Covariate:
-    """One column.
+    """A static column.
 
     Attributes:
         column: its name.
-        categories: the categories of the training table, in order; `None` where it holds numbers.
+        categories: those of the training table, sorted; `None` where the column holds numbers.
     """
 
     column: str
@@ -31,77 +31,68 @@ class Covariate:
 
     @property
     def width(self) -> int:
-        """How many numbers stand for it."""
+        """The numbers that encode it."""
         return 1 if self.categories is None else len(self.categories)
 
     @classmethod
     def learn(cls, table: Table, column: str, *, category: bool = False) -> "Covariate":
-        """What a training table says of it: text, and whatever the user calls a category, is one."""
+        """Returns the covariate of a training table: categories where it is text, or where `category` says so."""
         if not category and is_number(table.column(column).type):
             return cls(column)
-        found = tuple(sorted({text for text in _texts(table, column) if text is not None}))
+        where = f"{table.source}, {name_column(column)}"
+        found = tuple(sorted({x for x in _read_categories(table, column) if x is not None}))
+        many = f"{where} has {len(found):,} categories; expected {MAX_CATEGORIES} at most. Is it a name?"
+        checks.require(len(found) <= MAX_CATEGORIES, many)
+        long = next((text for text in found if len(text) > MAX_NAME_LENGTH), "")
         checks.require(
-            len(found) <= MOST_CATEGORIES,
-            f"{table.source}, {column_name(column)} has {len(found):,} categories; expected {MOST_CATEGORIES} at most. Is it a "
-            "name?",
+            not long,
+            f"{where}: the category {quote(long, 30)} has {len(long):,} characters; expected {MAX_NAME_LENGTH:,} at most. Is a "
+            "quote missing?",
         )
-        long = next((text for text in found if len(text) > LONGEST_NAME), None)
-        if long is not None:
-            raise ValueError(
-                f"{table.source}, {column_name(column)}: the category {quoted(long, 30)} has {len(long):,} characters; expected "
-                f"{LONGEST_NAME:,} at most. Is a quote missing?"
-            )
         return cls(column, found)
 
     def encode(self, table: Table, first: np.ndarray, codes: np.ndarray, places: CellPlaces) -> np.ndarray:
-        """Its numbers, `[series, width]`.
+        """Returns its numbers, `[series, width]`.
 
         Arguments:
             table: the table.
             first: the first row of each series.
             codes: the series of each row.
-            places: names places in messages.
+            places: names cells in messages.
         """
-        missing = "the covariate is missing; fill it in, or leave the series or the column out."
         if self.categories is None:
-            values = numbers(table, self.column, places)
-            places.refuse(np.isnan(values), self.column, missing)
-            same = values == values[first][codes]
+            cells = values = read_numbers(table, self.column, places)
+            missing = np.isnan(values)
         else:
-            found, known = _texts(table, self.column), set(self.categories)
-            places.refuse(np.array([text is None for text in found]), self.column, missing)
-            new = f"the category is new; the model knows {listed(self.categories)}."
-            places.refuse(np.array([text not in known for text in found]), self.column, new)
-            texts = np.array(found, str)
-            values, same = texts, texts == texts[first][codes]
-        places.refuse(~same, self.column, "the covariate changes within the series; expected one value for each series.")
+            cells = _read_categories(table, self.column)
+            values, missing = np.array(cells, str), np.array([text is None for text in cells])
+        fill = "the covariate is missing; fill it in, or leave the series or the column out."
+        places.refuse(missing, self.column, fill)
+        if self.categories is not None:
+            new = f"the category is new; the model was trained with {join_names(self.categories)}."
+            known = set(self.categories)
+            places.refuse(np.array([text not in known for text in cells]), self.column, new)
+        changes = values != values[first][codes]
+        places.refuse(changes, self.column, "the covariate changes within the series; expected one value for each series.")
         if self.categories is None:
             return values[first][:, None]
         return (values[first][:, None] == np.array(self.categories)[None]).astype(np.float64)
 
 
-def _texts(table: Table, column: str) -> list[str | None]:
-    """The categories by row, without blanks around them: a whole number is the same with a decimal point and without."""
-    import pyarrow as pa
-
-    found, written = table.column(column), table.text(column)
-    kind = found.type
-    if written is not None and (is_text(kind) or (pa.types.is_floating(kind) and _are_long(found))):
-        return written.to_pylist()
-    if not (is_number(kind) or is_date(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise ValueError(
-            f"{table.source}, {column_name(column)} holds {kind_name(kind)}; expected categories, as text or numbers."
-        )
+def _read_categories(table: Table, column: str) -> list[str | None]:
+    """Returns the category of each row, stripped; a whole number is the same with a decimal point and without."""
+    cells, text = table.column(column), table.text(column)
+    kind, where = cells.type, f"{table.source}, {name_column(column)}"
+    # Whole numbers of which float64 loses digits are names.
+    if text is not None and (is_text(kind) or (pa.types.is_floating(kind) and _largest(cells) >= WHOLE)):
+        return text.to_pylist()
+    supported = is_number(kind) or is_date(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    checks.require(supported, f"{where} holds {describe_type(kind)}; expected categories, as text or numbers.")
     try:
-        return [None if x is None else _text(x) for x in found.to_pylist()]
-    except (ValueError, OverflowError, KeyError):  # dates beyond those of Python, or in a time zone that nobody knows
-        raise ValueError(f"{table.source}, {column_name(column)} holds dates that cannot be written; expected text.") from None
+        return [str(int(x)) if isinstance(x, float) and x.is_integer() else x if x is None else str(x) for x in cells.to_pylist()]
+    except (ValueError, OverflowError, KeyError):  # dates beyond those of Python, or in an unknown time zone
+        raise ValueError(f"{where} holds dates that cannot be written; expected text.") from None
 
 
-def _are_long(numbers: Any) -> bool:
-    """Whether there are whole numbers of which float64 loses digits: as categories they are names."""
-    return float(np.abs(numbers.fill_null(0.0).to_numpy(zero_copy_only=False)).max(initial=0.0)) >= WHOLE
-
-
-def _text(x: Any) -> str:
-    return str(int(x)) if isinstance(x, float) and x.is_integer() else str(x)
+def _largest(cells: Any) -> float:
+    return float(np.abs(cells.fill_null(0.0).to_numpy(zero_copy_only=False)).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""The manners of scikit-learn, without scikit-learn: options are stored as they are, read back and set by name."""
+"""scikit-learn's conventions for estimators, without scikit-learn: options are stored as they are, read and set by name."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -8,14 +8,14 @@ from odeprocess.common import checks
 
 
 class AbstractEstimator(ABC):
-    """Stores its options in attributes of the same names; the names of whatever is learned end in `_`."""
+    """Stores its options in attributes of the same names; the names of learned attributes end in `_`."""
 
     @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is anything learned; scikit-learn asks by this name."""
+        """Returns whether `fit` was called; scikit-learn looks for this name."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name; `deep` is there because scikit-learn passes it."""
+        """Returns the options by name; `deep` has no effect, and is there because scikit-learn passes it."""
         return {name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"}
 
     def set_params(self, **params: Any) -> Any:

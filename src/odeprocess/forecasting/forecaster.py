@@ -1,7 +1,7 @@
 """`Forecaster`: from a long table to a trained model, and from the rows of new series to predictions with intervals."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -15,6 +15,7 @@ from odeprocess.posterior.latent_posterior import choose_inference
 from odeprocess.posterior.model import Model
 from odeprocess.posterior.model_folder import damaged
 from odeprocess.posterior.posterior import DRAWS, Of, Posterior
+from odeprocess.process import Spec
 from odeprocess.training.fit import fit
 
 from . import evaluate
@@ -22,9 +23,10 @@ from .column_roles import resolve
 from .estimator import AbstractEstimator
 from .predict import AskedTimes, Predictor, asked_times
 from .prediction_tables import draws as drawn, observations, predictions
-from .read_table import native, read
+from .read_table import read
 from .rows import TableRows
 from .table_layout import FORECASTER, Layout
+from .write_table import to_data_frame
 
 QUANTILES = (0.05, 0.5, 0.95)
 FIELDS = {"params": dict[str, Any], "layout": dict[str, Any], "choices": dict[str, Any], "notes": list[str]}  # in a folder
@@ -142,7 +144,8 @@ class Forecaster(AbstractEstimator):
         if self.verbose:
             print("\n".join(found.notes))
         self.model_, self.layout_ = found.model, layout
-        self.choices_, self.notes_ = found.recipe.to_json() | {"scores": found.scores}, [*told, *found.notes]
+        scores = {name: score if np.isfinite(score) else None for name, score in found.scores.items()}  # as JSON has it
+        self.choices_, self.notes_ = found.recipe.to_json() | {"scores": scores}, [*told, *found.notes]
         return self
 
     def predict(
@@ -173,14 +176,14 @@ class Forecaster(AbstractEstimator):
             found = predictions(
                 self._predictor(inference), self.layout_, long, asked, levels, lambda n: [step("") for _ in range(n)]
             )
-        return native(found, long.table.kind)
+        return to_data_frame(found, long.table.backend)
 
     def sample(self, table: Any, times: Any = None, n: int = 20, *, of: Of = "observations", inference: str | None = None) -> Any:
         """Draws: new measurements, or the trajectories beneath (`of="function"`); as `predict`, with `draw` and `value`."""
         checks.whole("n", n, 1, checks.MOST_DRAWS)
         long = self._read(table)
         predictor = dataclasses.replace(self._predictor(inference), draws=n)
-        return native(drawn(predictor, self.layout_, long, self._times(times, long), n, of), long.table.kind)
+        return to_data_frame(drawn(predictor, self.layout_, long, self._times(times, long), n, of), long.table.backend)
 
     def evaluate(
         self, table: Any, context: int, split: str | None = None, *, by: str = "variable", inference: str | None = None
@@ -203,7 +206,7 @@ class Forecaster(AbstractEstimator):
         splits = evaluate.SPLITS if split is None else (split,)
         found = {s: evaluate.scores(self._predictor(inference), layout, long, context, s, self.seed) for s in splits}
         result = evaluate.summary(layout, found) if by == "variable" else evaluate.by_series(layout, long, found)
-        return native(result, long.table.kind)
+        return to_data_frame(result, long.table.backend)
 
     def posterior(self, table: Any, *, inference: str | None = None) -> dict[Any, Posterior]:
         """The posterior of each series by its name.
@@ -252,21 +255,27 @@ class Forecaster(AbstractEstimator):
         """Writes the forecaster to a folder: a model folder, whose `model.json` holds the rest; see `Model.save`."""
         self._check_fitted()
         learned = {"layout": self.layout_.to_json(), "choices": self.choices_, "notes": self.notes_}
-        card = {"params": self.get_params(), **learned}
+        params = self.get_params()
+        if isinstance(self.model, Spec):
+            params["model"] = self.model.to_json()
+        card = {"params": params, **learned}
         dataclasses.replace(self.model_, info={**self.model_.info, FORECASTER: card}).save(folder)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Forecaster":
-        """Reads what `save` wrote; its predictions are the same bit by bit."""
-        model = Model.load(folder)
+    def load(cls, folder: str | Path, parts: Iterable[Callable[..., Any]] = ()) -> "Forecaster":
+        """Reads what `save` wrote; its predictions are the same bit by bit. `parts` are as in `odeprocess.load`."""
+        model = Model.load(folder, parts)
         if FORECASTER not in model.info:
             raise ValueError(f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load.")
         with damaged(folder):
             card = read_fields(FIELDS, model.info[FORECASTER], f"info.{FORECASTER}", needed=tuple(FIELDS))
             hints = {name: hint for name, hint in get_type_hints(cls.__init__).items() if name != "return"}
-            forecaster = cls(**read_fields(hints, card["params"], f"info.{FORECASTER}.params"))
+            params = read_fields(hints, card["params"], f"info.{FORECASTER}.params")
+            if isinstance(params.get("model"), dict):
+                params["model"] = Spec.from_json(params["model"])
+            forecaster = cls(**params)
             checks.whole("draws", forecaster.draws, 1, checks.MOST_DRAWS)
-            layout = Layout.kept_with(model)
+            layout = Layout.of_model(model)
         assert layout is not None  # there is a forecaster
         forecaster.model_ = dataclasses.replace(model, info={k: v for k, v in model.info.items() if k != FORECASTER})
         forecaster.layout_, forecaster.choices_, forecaster.notes_ = layout, card["choices"], card["notes"]

@@ -1,38 +1,38 @@
-"""Names and cells in messages: on one line, and cut where they are long or many."""
+"""Names and cells for error messages: printable, on one line, and shortened where they are long or many."""
 
 from collections.abc import Sequence
 from typing import Any
 
-LONGEST, MOST = 60, 8  # characters of a text, and texts of a list, that a message repeats
-LONGEST_PATH = 200
+MAX_LENGTH, MAX_NAMES = 60, 8  # characters of a text, and names of a list, that a message repeats; chosen by hand
+MAX_PATH_LENGTH = 200  # characters; chosen by hand
 
 
-def cut(text: Any, longest: int = LONGEST) -> str:
-    """The beginning of a text, with whatever cannot be printed escaped."""
+def shorten(text: Any, length: int = MAX_LENGTH) -> str:
+    """Returns the beginning of a text, with unprintable characters escaped."""
     text = str(text)
-    shown = text[:longest] + ("…" if len(text) > longest else "")
+    shown = text[:length] + ("…" if len(text) > length else "")
     return shown if shown.isprintable() else repr(shown)[1:-1]
 
 
-def quoted(x: Any, longest: int = LONGEST) -> str:
-    """The beginning of `repr(x)`, quotes closed."""
+def quote(x: Any, length: int = MAX_LENGTH) -> str:
+    """Returns the beginning of `repr(x)`, with its quotes closed."""
     if not isinstance(x, str):
-        return cut(repr(x), longest)
-    return repr(x) if len(x) <= longest else f"{x[:longest]!r}…"
+        return shorten(repr(x), length)
+    return repr(x) if len(x) <= length else f"{x[:length]!r}…"
 
 
-def column_name(name: Any) -> str:
-    """A column as messages name it."""
-    return f"column `{cut(name)}`" if name != "" else "the column without a name"
+def name_column(name: Any) -> str:
+    """Returns how messages name a column."""
+    return f"column `{shorten(name)}`" if name != "" else "the column without a name"
 
 
-def place_of(path: Any) -> str:
-    """A file as messages name it: the end of a long path says more than its beginning."""
+def name_file(path: Any) -> str:
+    """Returns how messages name a file: of a long path, its end."""
     text = str(path)
-    return cut(text if len(text) <= LONGEST_PATH else f"…{text[-LONGEST_PATH:]}", LONGEST_PATH + 1)
+    return shorten(text if len(text) <= MAX_PATH_LENGTH else f"…{text[-MAX_PATH_LENGTH:]}", MAX_PATH_LENGTH + 1)
 
 
-def listed(names: Sequence[Any], mark: str = "'", most: int = MOST) -> str:
-    """The first names between marks, and how many more there are."""
-    shown = ", ".join(f"{mark}{cut(name)}{mark}" for name in names[:most])
+def join_names(names: Sequence[Any], mark: str = "'", most: int = MAX_NAMES) -> str:
+    """Returns the first names between marks, and how many more there are."""
+    shown = ", ".join(f"{mark}{shorten(name)}{mark}" for name in names[:most])
     return f"{shown}, and {len(names) - most:,} more" if len(names) > most else shown

@@ -14,10 +14,10 @@ from odeprocess.posterior.model import Model
 from odeprocess.posterior.posterior import Posterior
 from odeprocess.posterior.series_keys import series_keys
 
-from .clock import UNITS, YEARS, as_instants
-from .exact_times import Instants
-from .message_text import quoted
-from .parse_text import TICKS
+from .clock import UNITS
+from .exact_times import ExactTimes
+from .message_text import quote
+from .parse_dates import TICKS_PER_SECOND, YEARS, to_exact_times
 from .read_table import read
 from .rows import TableRows
 from .table_layout import Layout
@@ -101,7 +101,7 @@ class Predictor:
 
 
 def _listed(long: TableRows, index: np.ndarray) -> str:
-    names = ", ".join(quoted(long.name(i)) for i in index[:3]) + (", …" if len(index) > 3 else "")
+    names = ", ".join(quote(long.name(i)) for i in index[:3]) + (", …" if len(index) > 3 else "")
     return f"{len(index)} series ({names}) {'is' if len(index) == 1 else 'are'}"
 
 
@@ -115,7 +115,7 @@ class AskedTimes:
     """
 
     t: list[np.ndarray]
-    when: Instants
+    when: ExactTimes
 
 
 def asked_times(times: Any, long: TableRows, layout: Layout, separator: str = ",") -> AskedTimes:
@@ -145,7 +145,7 @@ def asked_times(times: Any, long: TableRows, layout: Layout, separator: str = ",
     array = np.asarray(checks.as_times("times", array))
     checks.finite_times("times", array)
     when = clock.after(long.origins[each], np.tile(array, len(long)))
-    good = when.exact or bool(np.isfinite(when.counts).all())
+    good = when.is_whole or bool(np.isfinite(when.counts).all())
     checks.require(good, "`times` are so large that they cannot be added to where series begin.")
     return AskedTimes([array] * len(long), when)
 
@@ -161,7 +161,7 @@ def _as_array(times: Any) -> Any:
     return array
 
 
-def _dates(array: np.ndarray, kind: str, zone: str | None) -> Instants:
+def _dates(array: np.ndarray, kind: str, zone: str | None) -> ExactTimes:
     import pyarrow as pa
 
     checks.require(kind == "date", "`times` holds dates, but the time column holds numbers.")
@@ -169,10 +169,10 @@ def _dates(array: np.ndarray, kind: str, zone: str | None) -> Instants:
     checks.require(not np.isnat(array).any(), "`times` holds a date that is missing (NaT); leave it out.")
     try:
         unit = np.datetime_data(array.dtype)[0]
-        given = pa.array(array if unit in TICKS else array.astype("datetime64[s]"))
-        found, sound = as_instants(given)
+        given = pa.array(array if unit in TICKS_PER_SECOND else array.astype("datetime64[s]"))
+        found, sound = to_exact_times(given)
     except (pa.ArrowException, OverflowError, ValueError):
-        found, sound = Instants(np.zeros(0)), np.zeros(1, bool)
+        found, sound = ExactTimes(np.zeros(0)), np.zeros(1, bool)
     checks.require(bool(sound.all()), f"`times` holds dates beyond those that can be read; {YEARS}")
     return found
 
