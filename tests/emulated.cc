@@ -36,7 +36,7 @@ static float __shfl_xor_sync(unsigned, float value, int mask) {
 }
 using std::fmaf;
 
-#include "march.cuh"
+#include "runge_kutta.cuh"
 #include "pull.cuh"
 
 template <class Kernel>
@@ -58,8 +58,8 @@ static void launch(int blocks, Kernel kernel) {
 extern "C" {
 int shared_bytes() { return 4 * (FORWARD_FLOATS < BACKWARD_FLOATS ? BACKWARD_FLOATS : FORWARD_FLOATS); }
 
-void run_march(int groups, const Batch* batch, float* states, float* slopes) {
-  launch(groups * batch->blocks, [=] { march(*batch, states, slopes); });
+void run_runge_kutta(int groups, const Batch* batch, float* states, float* slopes) {
+  launch(groups * batch->blocks, [=] { runge_kutta(*batch, states, slopes); });
 }
 
 void run_pull(int groups, const Batch* batch, const Pull* p) {

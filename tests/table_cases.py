@@ -13,7 +13,13 @@ from odeprocess.forecasting.table_layout import Layout
 
 COLUMNS = {"series": "id", "time": "t", "values": ["level", "speed"], "static": ["dose", "sex"]}
 SIZES = {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}
-OPTIONS = {"epochs": 1, "em_epochs": 0, "held_out": 2, "sizes": SIZES, "draws": 16}
+OPTIONS = {
+    "model": "ndp-skip",
+    "options": {"epochs": 1, "em_epochs": 0},
+    "held_out": 2,
+    "sizes": SIZES,
+    "draws": 16,
+}
 TIMES = [0.0, 1.5, 7.0]
 
 

@@ -95,7 +95,7 @@ def series(**changes):
 
 FITS = {
     "arrays": (lambda: odp.fit(np.zeros((3, 4)), "ndp"), "make one with make_series"),
-    "an unknown variant": (lambda: odp.fit(series(), "gp"), "`variant` is 'gp'; expected one of 'np'"),
+    "an unknown variant": (lambda: odp.fit(series(), "gp"), "`model` is 'gp'; expected 'auto', the name of a variant"),
     "an empty series": (lambda: odp.fit(odp.make_series([[0.0], []], [[1.0], []]), "ndp"), "1 of 2 series.*first series 1"),
     "NaN under the mask": (lambda: odp.fit(series(y=np.full((2, 3, 1), NAN)), "ndp"), "not masked"),
     "channels that differ": (lambda: odp.fit(series(), odp.variant("ndp", channels=2)), "`channels` of the spec is 2"),
@@ -134,7 +134,7 @@ FITS = {
         lambda: odp.fit(series(), "np", validation=series(y=np.ones((2, 3, 2)), mask=np.ones((2, 3, 2), bool))),
         "scaling is for 1 channel",
     ),
-    "options as a dict": (lambda: odp.fit(series(), "np", options={"epochs": 3}), "expected FitOptions"),
+    "an option that there is not": (lambda: odp.fit(series(), "np", options={"epoch": 3}), "`options` holds 'epoch'; expected names among"),
     "a sampler by name": (lambda: odp.fit(series(), "np", sampler="prefix"), "expected a TaskSampler"),
     "a scaling by name": (lambda: odp.fit(series(), "np", scaling="first"), "see also `origin`"),
     "a scaling for other channels": (lambda: odp.fit(series(), "np", scaling=odp.Scaling.identity(3)), "for 3 channel"),

@@ -9,9 +9,9 @@ from pathlib import Path
 EVERYTHING = """
 import jax, numpy as np, odeprocess as odp
 series = odp.data.sines.sample(60, key=jax.random.key(0))
-plan = odp.recipe(series, steps=20)
-found = odp.fit(series=series, seeds=[0, 1], progress=False, **plan)
-posterior = found.model.condition(np.array([[0.0, 1.0]] * 3), np.zeros((3, 2)), key=jax.random.key(0), draws=8).refine()
+options = odp.FitOptions(epochs=2, em_epochs=2, batch_size=30)
+found = odp.fit(series, "ndp-skip", options=options, seeds=[0, 1], progress=False)
+posterior = found.model.condition(np.array([[0.0, 1.0]] * 3), np.zeros((3, 2)), key=jax.random.key(0), draws=8, inference="exact")
 posterior.interval(np.linspace(-1, 1, 5))
 odp.suggest(posterior, np.linspace(-1, 1, 5))
 print(float(found.model.process.prior.chol[0, 0]))

@@ -118,7 +118,7 @@ def test_a_table_names_the_series_once():
     forecaster, data = table_cases.untrained(), table_cases.table()
     scaling = forecaster.model_.scaling
     known = TrainingRange(np.array([0.0, 8.0]), np.array([[-9.0, -9.0], [9.0, 9.0]]), np.zeros((2, 0)))
-    forecaster.model_ = dataclasses.replace(forecaster.model_, scaling=dataclasses.replace(scaling, reach=known))
+    forecaster.model_ = dataclasses.replace(forecaster.model_, scaling=dataclasses.replace(scaling, training_range=known))
     forecaster.predict(data, [0.0, 7.0])  # warnings are errors here
     with pytest.warns(ExtrapolationWarning) as caught:
         forecaster.predict(data, [0.0, 9.0])

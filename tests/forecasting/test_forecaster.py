@@ -7,8 +7,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from odeprocess.forecasting.choices import choose as choose_training
-from odeprocess.forecasting.train_model import folds_of
 from typer.testing import CliRunner
 
 import odeprocess as odp
@@ -16,7 +14,6 @@ from odeprocess.cli.app import app
 from odeprocess.forecasting.column_roles import Columns, resolve
 from odeprocess.forecasting.read_table import read
 from odeprocess.forecasting.transforms import NAMES, Transform, choose_transform
-from odeprocess.training.plan import padded_size
 from table_cases import SIZES, TIMES, fitted, table, untrained
 
 NEW = table(2)  # as many series as calibrate, so that they share what was compiled
@@ -29,7 +26,7 @@ def forecaster(tmp_path_factory) -> odp.Forecaster:
     folder = tmp_path_factory.mktemp("trained")
     table().to_csv(folder / "data.csv", index=False)
     (folder / "options.toml").write_text(
-        'epochs = 7\nem-epochs = 0\nheld-out = 2\nstatic = ["dose", "sex"]\nvalues = "level,speed"\n'
+        'model = "ndp-skip"\nepochs = 7\nem-epochs = 0\nheld-out = 2\nstatic = ["dose", "sex"]\nvalues = "level,speed"\n'
     )
     arguments = [folder / "data.csv", "--config", folder / "options.toml", "--epochs", 1, "--draws", 16, "--json"]
     sizes = ",".join(f"{name}={size}" for name, size in SIZES.items())
@@ -61,8 +58,8 @@ def test_five_series_are_enough(forecaster):
     assert list(found.columns) == ["id", "t", "variable", *NUMBERS]
     assert len(found) == 2 * len(TIMES) * 2 and np.isfinite(found[NUMBERS]).all(axis=None)
     assert (found["q0.05"] < found["q0.5"]).all() and (found["q0.5"] < found["q0.95"]).all() and (found["std"] > 0).all()
-    assert set(forecaster.model_.calibrations) == {"refined", "amortised"}
-    assert "2 of 5 series are kept from training, to check intervals on." in forecaster.notes_
+    assert set(forecaster.model_.calibrations) == {"exact", "amortised"}
+    assert "2 of 5 series are held out, to choose and to calibrate on." in forecaster.notes_
 
 
 def test_intervals_of_positive_values_stay_above_zero(forecaster):
@@ -104,6 +101,30 @@ def test_a_loaded_forecaster_predicts_the_same_bit_by_bit(forecaster, tmp_path):
     loaded.save(tmp_path / "again")
     cards = [json.loads((tmp_path / name / "model.json").read_text()) for name in ("model", "again")]
     assert cards[0] == cards[1]
+
+
+def test_a_forecaster_of_a_spec_is_saved_with_it(guesser, tmp_path):
+    spec = odp.variant("ndp-skip", **SIZES)
+    options = {**guesser.get_params(), "model": spec}
+    copy = odp.Forecaster(**options)
+    copy.model_, copy.layout_, copy.choices_, copy.notes_ = guesser.model_, guesser.layout_, {}, []
+    copy.save(tmp_path / "model")
+    assert odp.Forecaster.load(tmp_path / "model").get_params() == options
+
+
+def test_a_series_has_the_draws_of_a_stream_and_of_the_model_itself(forecaster):
+    """Tables, streams and `Model.condition` give the same series the same answer."""
+    (t, y), model = forecaster.posterior(NEW)["b"].observations, forecaster.model_
+    static = forecaster._read(NEW).static[1]
+    alone = model.condition(t, y, key=odp.series_key("b"), static=static, draws=16)
+    stream = odp.Stream(model, draws=16)
+    stream.open("b", static=static, origin=0.0 if model.scaling.origin == "first" else None)
+    stream.observe("b", t, y)
+    expected = forecaster.posterior(NEW)["b"]
+    assert expected.inference == alone.inference == stream.posterior("b").inference == "exact"
+    for other in (alone, stream.posterior("b")):
+        np.testing.assert_allclose(other.mean(TIMES), expected.mean(TIMES), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(other.interval(TIMES), expected.interval(TIMES), rtol=1e-4, atol=1e-5)
 
 
 def test_scores_are_those_of_the_predictions(forecaster):
@@ -225,34 +246,15 @@ def test_columns_are_guessed_where_that_is_obvious():
     ]
 
 
-@pytest.mark.parametrize("count", [3, 5, 12, 39])
-def test_every_series_is_left_out_and_never_trained_on_where_it_is(count):
-    folds = folds_of(np.random.default_rng(0).permutation(count), 3)
-    assert {len(trained) for _, trained in folds} == {count}
-    assert not any(set(left_out) & set(trained) for left_out, trained in folds)
-    assert set(np.concatenate([left_out for left_out, _ in folds])) == set(range(count))
-
-
-@pytest.mark.parametrize("count", [2, 3, 12, 39, 40, 1000])
-def test_choices_suit_any_number_of_series_and_can_be_overruled(count):
-    series = odp.make_series(np.tile(np.arange(6.0), (count, 1)), np.random.default_rng(0).normal(size=(count, 6)))
-    choices, said = choose_training(series)
-    assert choices.held_out == (0 if count < 40 else min(60, count // 5)) and choices.folds == (
-        0 if count in (2, 40, 1000) else min(4, count)
-    )
-    assert choices.options.batch_size <= padded_size(count, 6)[0] and len(said) == 4
-    told, _ = choose_training(series, epochs=3, batch_size=2, context=(1, 2), held_out=0, sizes={"h_dim": 5})
-    assert (told.options.epochs, told.options.em_epochs, told.options.batch_size) == (3, 6, 2)
-    assert told.sampler.context == (1, 2) and told.spec.h_dim == 5 and (told.held_out, told.folds) == (0, 0)
-
-
 def test_held_out_series_end_training_where_they_are_told_to():
-    watched = fitted(table(), epochs=40, patience=2, learning_rate=0.3)  # a rate this high soon makes things worse
+    # A rate this high soon makes things worse.
+    options = {"epochs": 40, "em_epochs": 0, "patience": 2, "learning_rate": 0.3}
+    watched = fitted(table(), options=options)
     info = watched.model_.info
     assert info["epochs"] < 40 and info["epoch"] == info["epochs"] - 2
-    assert any("fewer, when 2 of them make held-out series no likelier" in note for note in watched.notes_)
+    assert any("fewer, when 2 of them do not improve held-out series" in note for note in watched.notes_)
     with pytest.raises(ValueError, match=r"no series is held out .*Pass `held_out` as well"):
-        fitted(table(), held_out=0, patience=2)
+        fitted(table(), held_out=0, options={"patience": 2})
 
 
 def test_it_has_the_manners_of_an_estimator(forecaster):

@@ -21,10 +21,10 @@ import pandas as pd
 import odeprocess as odp
 import table_cases
 from cases import model as case_model, untrained
-from odeprocess.cli.common import numbers as parsed
+from odeprocess.cli.common import parse_numbers as parsed
 from odeprocess.posterior.functions import SolverWarning
 from odeprocess.serving.playground import ModelView
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground.page_state import PageState
 
 from .outcomes import outcome
 
@@ -167,7 +167,7 @@ def compile_all(kinds: int) -> None:
                 found += [posterior.log_prob(at[:2], y, joint=joint, method="importance") for joint in (True, False)]
                 found += [odp.suggest(posterior, at, by=by) for by in ("spread", "information")]
                 if posterior.process.prior is not None:
-                    described(posterior.update(at[:2], y).refine())
+                    described(posterior.update(at[:2], y).with_inference("exact"))
         for model in models()[:kinds]:
             stream = odp.Stream(model, key=KEY, draws=DRAWS)
             stream.open("a", static=[0.0])
@@ -302,19 +302,19 @@ def _table(rng: Odds) -> Any:
 
 
 @functools.cache
-def _exhibit() -> ModelView:
+def _view() -> ModelView:
     return ModelView.of(
         "sines", untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.sines.sample(8, key=KEY))
     )
 
 
 def _page(rng: Odds) -> Any:
-    session = Session({"sines": _exhibit()})
-    session.put(-1, _real(rng), [_real(rng)])
-    session.move(0, _real(rng), 0, _real(rng))
-    session.load(f"t,y\n{written(rng)},{written(rng)}\n0,0.5".encode())
-    session.settings.noise = rng.choice((0.0, 0.5))
-    return session.outlooks()
+    state = PageState({"sines": _view()})
+    state.set_row(-1, _real(rng), [_real(rng)])
+    state.drag(0, _real(rng), 0, _real(rng))
+    state.load_csv(f"t,y\n{written(rng)},{written(rng)}\n0,0.5".encode())
+    state.settings.noise = rng.choice((0.0, 0.5))
+    return state.predict()
 
 
 def _real(rng: Odds) -> float:
@@ -336,11 +336,11 @@ def _sample(rng: Odds) -> Any:
     return getattr(posterior_of(rng), ask)(times(rng, 3), n)
 
 
-def _refine(rng: Odds) -> Any:
+def _exact(rng: Odds) -> Any:
     model = models()[3]
     posterior = model.condition(times(rng, 2), numbers(rng, 2, 2), static=numbers(rng, 1), key=KEY, draws=DRAWS)
     steps = rng.choice((-1, 2.5, 10**9, 10**400, "3", None)) if rng.random() < 0.1 else 3
-    return described(posterior.refine(steps=steps))
+    return described(posterior.with_inference("exact", steps=steps))
 
 
 PLACES: dict[str, Callable[[Odds], Any]] = {
@@ -350,7 +350,7 @@ PLACES: dict[str, Callable[[Odds], Any]] = {
     "quantile, interval": _quantile,
     "log_prob": _log_prob,
     "functions": lambda rng: posterior_of(rng).functions(rng.choice(COUNTS) if rng.random() < 0.2 else DRAWS)(times(rng, 3)),
-    "refine": _refine,
+    "exact inference": _exact,
     "suggest": _suggest,
     "Stream": _stream,
     "Scaling": _scaling,

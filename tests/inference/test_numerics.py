@@ -73,7 +73,7 @@ def test_noise_of_a_series_is_drawn_by_its_posterior():
     noise_scale, cost, count = NoiseScale(6.0, 0.5), 9.0, 5.0
     for share in (0.05, 0.5, 0.95):
         expected = np.sqrt((6.0 * 0.5 + cost) / stats.chi2.ppf(share, 6.0 + count))
-        assert float(noise_scale.draws(cost, count, stats.norm.ppf(share))) == pytest.approx(expected, rel=0.01)
+        assert float(noise_scale.sample(cost, count, stats.norm.ppf(share))) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(("freedom", "least", "most"), [(4.0, 2.5, 6.5), (16.0, 8.0, 32.0), (1e6, 60.0, np.inf)])

@@ -1,4 +1,4 @@
-"""Posteriors worked out on the observations, where they can be known exactly."""
+"""Exact inference, for processes whose posterior has a formula."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ LINEAR = "ndp-skip"
 
 
 def tilted(p: odp.Process) -> odp.Process:
-    """With a prior that is neither centred nor round."""
+    """The process with a prior that is not centred and has correlated latents."""
     rng = np.random.default_rng(0)
     z = p.z_dim
     chol = np.tril(rng.normal(size=(z, z)) * 0.3, -1) + np.diag(rng.uniform(0.5, 1.5, z))
@@ -70,8 +70,8 @@ STATIC = np.array([0.4], np.float32)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_refined_draws_have_the_exact_posterior_of_a_linear_model(linear_model, count):
-    posterior = linear_model.condition(T[:count], Y[:count], static=STATIC, key=jr.key(0), draws=2000).refine()
+def test_draws_have_the_exact_posterior_of_a_linear_model(linear_model, count):
+    posterior = linear_model.condition(T[:count], Y[:count], static=STATIC, key=jr.key(0), draws=2000)
     p = linear_model.process
     mean, std, _ = exact(p, p.prior, jnp.asarray(T[:count]), Y[:count], jnp.asarray(STATIC), jnp.asarray(AT))
     found, spread = posterior.mean(AT), posterior.std(AT, of="function")
@@ -79,8 +79,8 @@ def test_refined_draws_have_the_exact_posterior_of_a_linear_model(linear_model, 
     np.testing.assert_allclose(spread, std, rtol=0.1)
 
 
-def test_refined_draws_have_the_exact_posterior_of_a_mixture(linear_model):
-    """Each part's exact posterior, weighted by the density that the observations have under it."""
+def test_draws_have_the_exact_posterior_of_a_mixture(linear_model):
+    """The exact posterior under each component, weighted by the density of the observations under it."""
     p, shares = linear_model.process, np.array([0.5, 0.3, 0.2])
     shifts = 0.2 * np.random.default_rng(1).normal(size=(3, p.z_dim)).astype(np.float32)
     parts = [
@@ -94,11 +94,11 @@ def test_refined_draws_have_the_exact_posterior_of_a_mixture(linear_model):
     means, stds, densities = (np.asarray(x) for x in zip(*found, strict=True))
     weights = shares * np.exp(densities - densities.max())
     weights = weights / weights.sum()
-    assert weights.max() < 0.9, "else this would be about one part"
+    assert weights.max() < 0.9, "otherwise only one component would be tested"
     mean = np.tensordot(weights, means, 1)
     std = np.sqrt(np.tensordot(weights, stds**2 + (means - mean) ** 2, 1))
     model = dataclasses.replace(linear_model, process=mixed)
-    posterior = model.condition(T, Y, static=STATIC, key=jr.key(0), draws=2000).refine()
+    posterior = model.condition(T, Y, static=STATIC, key=jr.key(0), draws=2000)
     assert np.all(np.abs(posterior.mean(AT) - mean) < 5 * std / 2000**0.5 + 1e-4)
     np.testing.assert_allclose(posterior.std(AT, of="function"), std, rtol=0.1)
 
@@ -125,8 +125,8 @@ def test_a_mixture_finds_the_shape_that_one_normal_distribution_cannot():
     np.testing.assert_allclose(weights @ mixture.parts.loc, centre, atol=0.05)
 
 
-def test_draws_of_a_divided_prior_keep_close_to_series_that_were_seen():
-    """Latents in two far clusters of four each: eight draws are all near one of them, and stand for them all."""
+def test_draws_of_a_mixture_prior_stay_near_its_members():
+    """Latents in two distant clusters of four each: each of eight draws is near one of them, and together they represent all."""
     rng = np.random.default_rng(0)
     latents = jnp.asarray(np.repeat([[-3.0, 0.0], [3.0, 1.0]], 4, 0) + 0.5 * rng.normal(size=(8, 2)), jnp.float32)
     prior = Prior(latents.mean(0), jnp.zeros((2, 0)), jnp.linalg.cholesky(jnp.cov(latents.T)))
@@ -139,36 +139,38 @@ def test_draws_of_a_divided_prior_keep_close_to_series_that_were_seen():
 
     draws = jnp.stack([draw(jnp.asarray(i)) for i in range(8)])
     gaps = jnp.abs(draws[:, None] - latents[None]).max(-1).min(1)
-    assert gaps.max() < 3 * 0.3 * 3, "no draw is further than the blur takes it"
+    assert gaps.max() < 3 * 0.3 * 3, "no draw is further from a member than the blur takes it"
     assert gaps.mean() < 1.0 < jnp.abs(prior.chol[0, 0]) / 2
     np.testing.assert_allclose(draws.mean(0), latents.mean(0), atol=1.0)
 
 
-def test_an_update_of_a_refined_posterior_is_the_refined_posterior_of_everything(linear_model):
-    whole = linear_model.condition(T, Y, static=STATIC, key=jr.key(0), draws=8).refine()
-    grown = linear_model.condition(T[:1], Y[:1], static=STATIC, key=jr.key(0), draws=8).refine().update(T[1:], Y[1:])
+def test_an_update_is_the_posterior_given_everything(linear_model):
+    whole = linear_model.condition(T, Y, static=STATIC, key=jr.key(0), draws=8)
+    grown = linear_model.condition(T[:1], Y[:1], static=STATIC, key=jr.key(0), draws=8).update(T[1:], Y[1:])
     np.testing.assert_allclose(grown.mean(AT), whole.mean(AT), atol=1e-3)
-    assert "refined" in repr(grown)
+    assert "exact inference" in repr(grown)
 
 
 def test_the_first_draws_are_the_same_however_many_are_kept(linear_model):
-    conditioned = linear_model.condition(T, Y, static=STATIC, key=jr.key(0))
-    few, many = (conditioned.refine(n).sample(AT, 8, of="function") for n in (8, 2000))
+    posteriors = (linear_model.condition(T, Y, static=STATIC, key=jr.key(0), draws=n) for n in (8, 2000))
+    few, many = (posterior.sample(AT, 8, of="function") for posterior in posteriors)
     np.testing.assert_allclose(few, many, atol=1e-4)
 
 
-def test_a_batch_is_its_series_and_no_steps_give_the_guess_back(linear_model):
-    batch = linear_model.condition(np.stack([T, T + 0.1]), np.stack([Y, -Y]), static=np.stack([STATIC] * 2), key=jr.key(0))
-    refined = batch.refine(8)
-    np.testing.assert_allclose(refined[1].mean(AT), refined.mean(AT)[1], atol=1e-6)
-    np.testing.assert_allclose(refined.refine(64, steps=0).mean(AT), batch.mean(AT), atol=1e-6)
+def test_a_batch_is_its_series_and_amortised_inference_can_be_had_back(linear_model):
+    arguments = {"static": np.stack([STATIC] * 2), "key": jr.key(0), "inference": "amortised"}
+    amortised = linear_model.condition(np.stack([T, T + 0.1]), np.stack([Y, -Y]), **arguments)
+    exact = amortised.with_inference("exact", draws=8)
+    np.testing.assert_allclose(exact[1].mean(AT), exact.mean(AT)[1], atol=1e-6)
+    again = exact.with_inference("amortised", draws=64)
+    np.testing.assert_allclose(again.mean(AT), amortised.mean(AT), atol=1e-6)
 
 
 def test_a_series_unlike_those_in_training_is_less_certain(linear_model):
     def width(noise_scale, y):
         table = Calibration.none(1.0, noise_scale)
-        known = dataclasses.replace(linear_model, calibrations={"refined": table})
-        low, high = known.condition(times, y, static=STATIC, key=jr.key(0)).refine(64).interval(AT)
+        known = dataclasses.replace(linear_model, calibrations={"exact": table})
+        low, high = known.condition(times, y, static=STATIC, key=jr.key(0)).interval(AT)
         return (high - low).mean()
 
     # Measured twice at each time: no curve can go through values that differ by forty standard deviations.
@@ -180,27 +182,26 @@ def test_a_series_unlike_those_in_training_is_less_certain(linear_model):
     assert width(sure, strange) == pytest.approx(width(sure, usual), rel=0.1), "linear: only the noise could tell"
 
 
-def test_what_refine_cannot_do_is_said(linear_model):
-    bernoulli = model("ndp, bernoulli").condition(T, np.abs(Y) / 2, static=STATIC, key=jr.key(0))
+def test_exact_inference_says_what_it_cannot_do(linear_model):
     with pytest.raises(ValueError, match="needs a normal likelihood"):
-        bernoulli.refine()
-    refined = linear_model.condition(T, Y, static=STATIC, key=jr.key(0)).refine(8)
-    with pytest.raises(ValueError, match=r"refine\(9\)"):
-        refined.mean(AT, 9)
+        model("ndp, bernoulli").condition(T, np.abs(Y) / 2, static=STATIC, key=jr.key(0), inference="exact")
+    exact = linear_model.condition(T, Y, static=STATIC, key=jr.key(0), draws=8)
+    with pytest.raises(ValueError, match="draws=9"):
+        exact.mean(AT, 9)
     with pytest.raises(ValueError, match="method='samples'"):
-        refined.log_prob(T, Y, method="importance")
-    with pytest.raises(ValueError, match="`steps` is -1"):
-        refined.refine(steps=-1)
+        exact.log_prob(T, Y, method="importance")
+    with pytest.raises(ValueError, match="`steps` is 0"):
+        exact.with_inference("exact", steps=0)
 
 
 @pytest.mark.parametrize("name", ["nd2p-l", "np"])
-def test_models_without_a_prior_of_their_own_are_refined_too(name):
-    guess = model(name).condition(T, Y, static=STATIC, key=jr.key(0), draws=16)
-    refined = guess.refine(steps=8)
-    assert np.square(refined.mean(T) - Y).mean() <= np.square(guess.mean(T) - Y).mean() + 1e-3
+def test_models_without_a_learned_prior_have_exact_inference_too(name):
+    amortised = model(name).condition(T, Y, static=STATIC, key=jr.key(0), draws=16)
+    exact = amortised.with_inference("exact", steps=8)
+    assert np.square(exact.mean(T) - Y).mean() <= np.square(amortised.mean(T) - Y).mean() + 1e-3
 
 
-def test_a_prior_whitens_what_it_coloured_and_knows_its_divergence():
+def test_whitening_is_the_inverse_of_colouring_and_the_divergence_is_that_of_samples():
     prior = tilted(process(LINEAR)).prior
     assert prior is not None
     noise = jr.normal(jr.key(0), (prior.loc.shape[0],))
@@ -213,7 +214,7 @@ def test_a_prior_whitens_what_it_coloured_and_knows_its_divergence():
     assert abs(float(ratio.mean() - prior.kl_from(q, static))) < 5 * float(ratio.std()) / 100_000**0.5
 
 
-def test_bounds_fall_with_their_order_and_end_at_the_elbo():
+def test_renyi_bounds_fall_with_their_order_and_end_at_the_elbo():
     p, series = process("ndp"), random_series(0, 6)
     task = Task(series, series.mask & (np.arange(len(series.t)) < 3)[:, None], series.mask)
     noise = jr.normal(jr.key(0), (64, p.z_dim))
@@ -240,6 +241,6 @@ def test_every_objective_trains(objective, tmp_path):
     assert eqx.tree_equal(odp.load(tmp_path / "model").process, outcome.model.process)
 
 
-def test_the_second_half_of_training_needs_a_prior():
+def test_expectation_maximisation_needs_a_learned_prior():
     with pytest.raises(ValueError, match="learned prior"):
         odp.fit(odp.data.lines.sample(4, key=jr.key(0)), "np", options=odp.FitOptions(em_epochs=1))

@@ -5,11 +5,9 @@ import dataclasses
 import jax.random as jr
 import numpy as np
 import pytest
-from scipy import integrate, stats
 
 import odeprocess as odp
 from cases import model
-from odeprocess.experiments.scoreboard.prediction_scores import of_draws, of_normal
 from odeprocess.posterior.calibration import COUNTS, GAPS, SIDES, Calibration, HeldOutErrors, PredictionPlaces
 
 
@@ -88,7 +86,7 @@ def test_a_calibrated_model_spreads_by_the_factor_and_is_saved(tmp_path):
     y = 5.0 * rng.standard_normal((6, 9, 2))  # far from anything this model expects
     series = odp.make_series(np.tile(np.linspace(0, 1, 9), (6, 1)), y, static=np.zeros((6, 1)))
     plain = model("ndp")
-    sure = plain.calibrated(series, refined=False)
+    sure = plain.calibrated(series, inference="amortised")
     sure.save(tmp_path / "model")
     assert set(odp.load(tmp_path / "model").calibrations) == {"amortised"}
     t, at = [0.2, 0.5], [0.1, 0.9]
@@ -115,14 +113,14 @@ def test_series_that_were_seen_count_as_much_as_others_do_and_not_as_better():
     np.testing.assert_array_equal(found.match_scale(50).sizes, sizes)
 
 
-@pytest.mark.parametrize("refined", [False, True])
-def test_seen_series_of_any_length_join_the_held_out_ones(refined):
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_seen_series_of_any_length_join_the_held_out_ones(inference):
     rng = np.random.default_rng(0)
     held, seen = (
         odp.make_series(np.tile(np.linspace(0, 1, n), (k, 1)), rng.standard_normal((k, n, 2)), static=np.zeros((k, 1)))
         for k, n in ((4, 6), (9, 11))
     )
-    alone, both = (model("ndp").held_out_errors(held, seen=more, refined=refined, draws=8) for more in (None, seen))
+    alone, both = (model("ndp").held_out_errors(held, seen=more, inference=inference, draws=8) for more in (None, seen))
     assert set(np.unique(alone.series)) == set(range(4)) and set(np.unique(both.series)) == set(range(13))
     assert both.noise_scale == alone.noise_scale, "how noise varies is known from series that were not seen"
     with pytest.raises(ValueError, match="`seen` is"):
@@ -131,12 +129,13 @@ def test_seen_series_of_any_length_join_the_held_out_ones(refined):
         model("ndp").calibrated(held, seen=odp.data.sines.sample(3, key=jr.key(0)))
 
 
-@pytest.mark.parametrize("refined", [False, True])
-def test_densities_follow_the_calibration_as_intervals_do(refined):
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_densities_follow_the_calibration_as_intervals_do(inference):
     table = Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), 2.5), 1.0)
-    sure = dataclasses.replace(model("ndp"), calibrations={"refined": table, "amortised": table})
-    posterior = sure.condition([0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0))
-    posterior = posterior.refine() if refined else posterior
+    sure = dataclasses.replace(model("ndp"), calibrations={"exact": table, "amortised": table})
+    posterior = sure.condition(
+        [0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0), inference=inference
+    )
     y = np.linspace(-12, 12, 4000)
     density = np.exp(posterior.log_prob(np.full(len(y), 0.7), np.stack([y, y], -1), joint=False))
     low, high = (x[0] for x in posterior.interval([0.7], 0.8))
@@ -145,25 +144,3 @@ def test_densities_follow_the_calibration_as_intervals_do(refined):
         mass = density[:, channel] * (y[1] - y[0])
         assert mass.sum() == pytest.approx(1.0, abs=2e-3)
         assert mass[inside].sum() == pytest.approx(0.8, abs=1e-2)
-
-
-def test_scores_of_normal_predictions_are_their_integrals():
-    y, mean, std = (np.full((1, 1, 1), x) for x in (0.7, 0.2, 0.5))
-    found = of_normal(mean, std, y, np.ones((1, 1, 1), bool))
-    normal = stats.norm(0.2, 0.5)
-    crps = integrate.quad(lambda x: (normal.cdf(x) - (x > 0.7)) ** 2, -5, 5, points=[0.7])[0]
-    assert found["crps"][0] == pytest.approx(crps, rel=1e-6)
-    assert found["log_likelihood"][0] == pytest.approx(normal.logpdf(0.7))
-    assert found["coverage90"][0] == 1.0 and found["width90"][0] == pytest.approx(2 * 1.6449 * 0.5, rel=1e-4)
-
-
-def test_many_draws_of_a_normal_score_like_the_normal():
-    rng = np.random.default_rng(0)
-    y = rng.standard_normal((40, 5, 1))
-    draws = rng.standard_normal((40, 2000, 5, 1))
-    low, high = (np.full(y.shape, x) for x in (-1.6449, 1.6449))
-    chosen = np.ones(y.shape, bool)
-    ours = of_draws(draws, np.full((1, 1, 1, 1), 1e-3), low, high, y, chosen)
-    theirs = of_normal(0.0 * y, 1.0 + 0.0 * y, y, chosen)
-    for name, tolerance in (("mse", 0.02), ("log_likelihood", 0.02), ("crps", 0.02), ("coverage90", 1e-9)):
-        assert ours[name].mean() == pytest.approx(theirs[name].mean(), abs=tolerance), name

@@ -89,7 +89,10 @@ FAR = {
         lambda p: p.mean([0.0], 10**6 + 1),
         "`n` is 1000001; expected a whole number from 1 to 1,000,000",
     ),
-    "no end of steps": (lambda p: p.refine(steps=10**9), "`steps` is 1000000000; expected a whole number from 0 to 1,000"),
+    "no end of steps": (
+        lambda p: p.with_inference("exact", steps=10**9),
+        "`steps` is 1000000000; expected a whole number from 1 to 1,000",
+    ),
     "a NumPy number": (lambda p: p.interval([0.0], np.float64(1.5)), "`level` is 1.5; expected 0 < level < 1"),
     "a list of them": (lambda p: p.quantile([0.0], [np.float64(0.5), np.float64(2.0)]), r"`q` is \[0.5, 2.0\]"),
     "an array": (lambda p: p.quantile([0.0], np.array([0.5, np.nan])), r"`q` is \[0.5, nan\]"),
@@ -115,7 +118,7 @@ def test_what_is_too_far_is_refused_in_one_line(posterior, kind):
 def test_a_message_names_what_the_model_was_trained_on(posterior):
     series = odp.make_series([[0.0, 24.0, 48.0]] * 2, [[1.0, 2.0, 3.0], [2.0, 3.0, 5.0]])
     reach = odp.Scaling.fit(series).with_training_range(series)
-    model = dataclasses.replace(case_model("np"), scaling=dataclasses.replace(case_model("np").scaling, reach=None))
+    model = dataclasses.replace(case_model("np"), scaling=dataclasses.replace(case_model("np").scaling, training_range=None))
     assert model.scaling.training_range is None
     with pytest.raises(ValueError, match=r"`t` holds 1e\+300, .* trained on numbers from 0 to 48. Check the unit of the times"):
         reach.apply_to_new(odp.make_series([1e300], [1.0]))

@@ -134,8 +134,8 @@ DAMAGES = {
     "weights that are a pipe": (pipe, "is not an ordinary file"),
     "weights gone": (lambda f: weights(f).unlink(), "weights file .* is missing"),
     "weights of another model": (foreign_weights, "do not fit the spec"),
-    "card cut short": (lambda f: (f / "model.json").write_text((f / "model.json").read_text()[:50]), "not sound JSON"),
-    "card not text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "not sound JSON"),
+    "card cut short": (lambda f: (f / "model.json").write_text((f / "model.json").read_text()[:50]), "not valid JSON"),
+    "card not text": (lambda f: (f / "model.json").write_bytes(b"\xff\xfe\x00"), "not valid JSON"),
     "card of another program": (lambda f: (f / "model.json").write_text('{"model": 1}'), "not written by odeprocess"),
     "card that is a list": (lambda f: (f / "model.json").write_text("[]"), "not written by odeprocess"),
     "scaling edited by hand": (edited(lambda c: c["scaling"].update(t_scale=9.0), sign=False), "edited: its checksum"),
@@ -150,9 +150,9 @@ DAMAGES = {
     "impossible scaling": (edited(lambda c: c["scaling"].update(t_scale=0.0)), "damaged: `scaling`: `t_scale` is 0.0"),
     "scaling of other channels": (edited(lambda c: c["scaling"].update(y_shift=[1.0])), "`scaling.y_shift` is .1.0.; expected 2"),
     "weights elsewhere": (edited(lambda c: c["weights"].update(file="../x")), "`weights.file` is '../x'; expected weights-"),
-    "nested too deeply": (unreadable, "not sound JSON"),
+    "nested too deeply": (unreadable, "not valid JSON"),
     "nested deeply": (edited(lambda c: c["info"].update(x=nested(200))), "nested more than 100 levels"),
-    "a field twice": (lambda f: twice(f / "model.json"), "names 'format' twice"),
+    "a field twice": (lambda f: twice(f / "model.json"), "has the field 'format' twice"),
     "calibrations of no kind": (edited(lambda c: c["calibrations"].update(x={})), "`calibrations` is 'x'"),
 }
 

@@ -73,9 +73,9 @@ def test_training_longer_compiles_nothing():
     small = odp.variant("ndp-linear", r_dim=5, z_dim=2, l_dim=2, h_dim=5)
     parts = (epoch.run_epoch, expectation_maximisation.m_step_epoch, expectation_maximisation.e_step)
 
-    def train(steps):
+    def train(epochs):
         before = [part._cache_size() for part in parts]
-        odp.fit(series=series, **{**odp.recipe(series, steps=steps), "spec": small})
+        odp.fit(series, small, options={"epochs": epochs, "batch_size": 10}, held_out=0)
         return [part._cache_size() - size for part, size in zip(parts, before, strict=True)]
 
     assert train(1) == [1, 1, 1]

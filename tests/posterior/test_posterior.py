@@ -153,7 +153,7 @@ def test_update_shares_its_draws_and_keeps_the_old_posterior(sines_model):
     np.testing.assert_array_equal(before.sample(TIMES, 3), kept)
     np.testing.assert_allclose(after.mean(TIMES), sines_model.condition(T, Y, key=KEY).mean(TIMES), atol=1e-4)
     np.testing.assert_array_equal(after.observations[0], T)
-    assert repr(after) == "Posterior(one series, 3 observations, 64 draws)"
+    assert repr(after) == "Posterior(one series, 3 observations, 64 draws, amortised inference)"
 
 
 def test_more_observations_sharpen_a_trained_model(sines_model):

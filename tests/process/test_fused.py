@@ -84,7 +84,7 @@ def test_without_a_gpu_the_grid_takes_its_steps_one_by_one_unless_asked():
         str(jax.make_jaxpr(lambda z, s=s: OdeFlow(field, s, 0.0, 1.0)(z[:4], z[4:], T[0], EXTENT).states)(Z[0, 0]))
         for s in solvers
     ]
-    assert ["march" in text for text in texts] == [jax.default_backend() == "gpu", True]
+    assert ["runge_kutta" in text for text in texts] == [jax.default_backend() == "gpu", True]
 
 
 def test_fields_that_are_no_such_network_are_left_to_the_grid():
@@ -150,7 +150,7 @@ def test_the_kernels_compute_what_defines_them(network, order, tile, groups, bat
 
     made = [np.array(x) for x in fused.runge_kutta_p.bind(*inputs, step_grid=step_grid)]
     found = [np.full_like(x, np.nan) for x in made]
-    kernels("march", step_grid, blocks, inputs, found)
+    kernels("runge_kutta", step_grid, blocks, inputs, found)
     close(found, made)
 
     cotangents = [normal(*x.shape) for x in made]

@@ -109,9 +109,26 @@ def test_without_keeping_observations_memory_is_that_of_the_summaries(first_mode
         stream.observe(["b", "a"], [0.3, 0.2], np.zeros((2, 2)))
     same_belief(stream.posterior(["a", "b"]), before)
     assert len(before) == 2 and before[1].sample(TIMES).shape == (8, 3, 2)
-    for ask in (lambda: before.observations, before.refine):
+    for ask in (lambda: before.observations, lambda: before.with_inference("exact")):
         with pytest.raises(ValueError, match="which were not kept"):
             ask()
+
+
+@pytest.mark.parametrize("inference", ["auto", "amortised"])
+def test_streams_follow_the_inference_of_models(inference):
+    linear = case_model("ndp-linear")
+    stream = odp.Stream(linear, key=KEY, draws=8, inference=inference)
+    t, y = observations(4, 5)
+    static = np.zeros(linear.spec.static_dim)
+    stream.open("a", static=static)
+    stream.observe("a", t, y)
+    at_once = linear.condition(t, y, key=stream.key("a"), static=static, draws=8, inference=inference)
+    found = stream.posterior("a")
+    assert found.inference == at_once.inference == ("exact" if inference == "auto" else "amortised")
+    np.testing.assert_allclose(found.mean(TIMES), at_once.mean(TIMES), rtol=1e-3, atol=1e-3)
+    with pytest.raises(ValueError, match="pass inference='amortised'"):
+        odp.Stream(linear, key=KEY, keep=False, inference="exact")
+    assert odp.Stream(linear, key=KEY, keep=False).inference == "amortised"
 
 
 def test_what_cannot_be_added_leaves_the_stream_as_it_was(first_model, two_channel_model):
@@ -157,7 +174,7 @@ def test_forgotten_series_leave_no_trace_and_their_room_is_used_again(first_mode
     assert stream.ids == ["kept"] and "0-0" not in stream and len(stream) == 1
     same_belief(stream.posterior("kept"), alone.posterior("kept"))
     assert (stream.posterior("kept").observations[0] == t).all()
-    assert len(stream._tally) <= 64 and len(stream._ledger.t) < 4000
+    assert len(stream._summaries) <= 64 and len(stream._log.t) < 4000
 
 
 def test_saved_and_loaded_it_goes_on_bit_by_bit(first_model, two_channel_model, tmp_path):
@@ -185,7 +202,7 @@ def test_saved_and_loaded_it_goes_on_bit_by_bit(first_model, two_channel_model, 
 def test_observations_compile_once_for_each_bucket():
     spec = odp.variant("np", r_dim=5, z_dim=5, l_dim=5, h_dim=5)
     stream = odp.Stream(untrained(spec, odp.data.lines.sample(4, key=KEY)), key=KEY)
-    before = batched.summaries._cache_size()
+    before = batched.summarise._cache_size()
     for n in range(33, 65):
         stream.observe([f"{n}-{i % 5}" for i in range(n)], np.linspace(0, 1, n), np.zeros(n))
-    assert batched.summaries._cache_size() - before == 1
+    assert batched.summarise._cache_size() - before == 1

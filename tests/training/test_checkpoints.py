@@ -22,7 +22,7 @@ from odeprocess.training.checkpoints import Checkpoints, _Damaged, _read, discar
 # Small, but with all there is: two seeds, validation that stops the first half early, and a second half.
 SINES = odp.data.sines.sample(16, key=jr.key(0))
 RUN = {
-    "spec": odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6, prior="learned"),
+    "model": odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6, prior="learned"),
     "series": SINES,
     "validation": SINES[:4],
     "options": odp.FitOptions(
@@ -45,7 +45,7 @@ FULL_DISK = """
 import resource, sys, warnings
 from pathlib import Path
 import numpy as np
-from odeprocess.checkpoints import Checkpoints
+from odeprocess.training.checkpoints import Checkpoints
 keeper = Checkpoints(Path(sys.argv[1]), {}, 0.0)
 assert keeper.restored(lambda arrays: "found", otherwise="", resume=True) == "found"
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
@@ -115,7 +115,7 @@ def files(folder: Path) -> list[str]:
 
 
 def test_a_run_stopped_after_any_epoch_ends_as_one_that_never_was(whole, tmp_path):
-    first, second = len(whole.history.loss), len(whole.history.em_epochs)
+    first, second = len(whole.history.loss), len(whole.history.em_loss)
     assert first < 20 and second == 20, "patience must end the first half early for this to say all it should"
     for epochs in (1, first - 1, first, first + 1, first + 12, first + 20):
         folder = tmp_path / str(epochs)
@@ -173,7 +173,7 @@ OTHERS = {
         r"`options.epochs` is 30, and was 20; `options.learning_rate` is 0.1, and was 0.2\.",
     ),
     "sampler": ({"sampler": odp.TaskSampler(context=(1, 4))}, r"`sampler.context` is \[1, 4\], and was"),
-    "spec": ({"spec": RUN["spec"].replace(noise_floor=0.02)}, r"`spec.noise_floor` is 0.02, and was 0.01\."),
+    "spec": ({"model": RUN["model"].replace(noise_floor=0.02)}, r"`spec.noise_floor` is 0.02, and was 0.01\."),
     "series": ({"series": SINES[::-1]}, r"another run: `series` holds other data, or scaled otherwise\."),
     "scaling": ({"scaling": odp.Scaling.identity(1)}, "`series` holds other data, or scaled otherwise; `validation` holds"),
     "validation": ({"validation": SINES[1:5]}, r"another run: `validation` holds other data, or scaled otherwise\."),
@@ -191,7 +191,7 @@ def test_a_checkpoint_of_another_run_is_refused_and_what_differs_is_named(kind, 
 
 def test_another_machine_is_told_of_and_gone_on_from(copied, monkeypatch):
     monkeypatch.setattr("odeprocess.training.checkpoints.machine", lambda: {"jax": "0.0.1"})
-    with pytest.warns(UserWarning, match=r"written elsewhere: .*`jax` is '0.0.1', and was"):
+    with pytest.warns(UserWarning, match=r"written on another machine or with other versions: .*`jax` is '0.0.1', and was"):
         odp.fit(**RUN, checkpoint=copied, resume=True)
 
 

@@ -1,180 +1,200 @@
-"""`learn`: processes compete on held-out series; linear and autonomous ones are what they say they are."""
+"""Model selection: the simplest candidate that predicts held-out series as well as the best is kept, and no training is wasted."""
 
-from typing import NamedTuple
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import odeprocess as odp
-from cases import process, small
-from odeprocess.posterior.held_out import WORST
-from odeprocess.training import model_selection
-from odeprocess.training.model_selection import (
-    DOUBTFUL,
-    ENOUGH,
-    HEAT,
-    RIVALS,
-    Entry,
-    held_back,
-    may_win,
-    much_worse,
-    simplest,
-    winners,
-)
+from odeprocess.training import model_selection, recipes
+from odeprocess.training.fit_result import Fit
+from odeprocess.training.model_selection import HOPELESS, LEVEL, SHARP, Trainer, scorable, select, simplest, split_series
+from odeprocess.training.recipes import CANDIDATES, make_recipe
 
 
-def test_the_simplest_that_is_not_worse_wins():
+def test_the_simplest_that_is_not_worse_is_kept():
     base = np.random.default_rng(0).normal(size=40)
     assert simplest([base, base]) == 0
-    assert simplest([base + 1e-9, base]) == 1, "worse on every series is worse, however little"
+    assert simplest([base - 1e-9, base]) == 1, "worse on every series is worse, however little"
     chance = np.tile([0.01, -0.01], 20)  # no difference in the mean
-    assert simplest([base + chance + 1e-4, base]) == 0, "less than a standard error does not count"
-    assert simplest([base + 1.0, base + 0.5, base]) == 2
-    assert simplest([np.full(40, np.log(WORST)), base]) == 1, "a process that broke down never wins"
+    assert simplest([base + chance - 1e-4, base]) == 0, "less than a standard error does not count"
+    assert simplest([base - 1.0, base - 0.5, base]) == 2
 
 
 @given(st.lists(st.lists(st.integers(-3, 3) | st.floats(-9, 9), min_size=5, max_size=5), min_size=1, max_size=4))
-@example([[1, 1, 1, 1, 1], [3, 3, 3, -2, -2], [0.9, 0.9, 0.9, 0.9, 0.9]])  # as good as the first on average, and scattered
+@example([[1, 1, 1, 1, 1], [-1, -1, -1, 4, 4], [1.1, 1.1, 1.1, 1.1, 1.1]])  # as good as the first on average, and scattered
 @settings(max_examples=200)
-def test_somebody_always_wins_and_is_better_than_all_that_are_simpler(errors):
-    tried = [np.array(each, float) for each in errors]
-    winner = simplest(tried)
-    assert all(tried[winner].mean() < simpler.mean() for simpler in tried[:winner])
+def test_one_is_always_kept_and_it_is_better_than_all_that_are_simpler(densities):
+    tried = [np.array(each, float) for each in densities]
+    kept = simplest(tried)
+    assert all(tried[kept].mean() > simpler.mean() for simpler in tried[:kept])
 
 
-def test_a_heat_is_followed_up_where_the_rest_of_training_may_decide():
-    best = np.random.default_rng(0).normal(size=40)
-    assert may_win(best - 0.1, best) and may_win(best + 0.1, best), "better already, or not much worse"
-    assert not may_win(best + np.log(HEAT) + 0.1, best), "hopeless"
-    assert not may_win(best + 0.01, best) and not may_win(best - 0.01, best), "as good: what is left is noise"
-    assert not may_win(np.full(40, np.log(WORST)), best), "it broke down"
-    assert may_win(best, np.full(40, np.log(WORST))), "the other did"
+@dataclasses.dataclass(frozen=True)
+class FakeModel:
+    """A model, as far as model selection looks at it: its held-out log predictive density."""
+
+    spec: odp.Spec
+    density: float
 
 
-def test_much_worse_is_more_than_the_rest_of_training_makes_up_for():
-    errors = np.random.default_rng(0).normal(size=40)
-    one, other = Entry(None, errors + np.log(HEAT) + 0.1), Entry(None, errors)
-    assert much_worse(one, other) and not much_worse(other, one)
-    assert not much_worse(Entry(None, errors + np.log(HEAT) - 0.1), other)
+class FakeTrainings:
+    """Stands in for training and scoring: real trainings would not end as a test wants them to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, short: dict[str, float | None], full: dict[str, float | None]):
+        self.done: list[str] = []
+        self._endings = {True: short, False: full}
+        monkeypatch.setattr(model_selection, "train", self.train)
+        monkeypatch.setattr(model_selection, "can_converge", lambda model: False)
+        monkeypatch.setattr(
+            model_selection, "log_predictive_densities", lambda model, series, key: np.full(4, model.density)
+        )
+
+    def train(self, spec: odp.Spec, series: odp.Series, *, options: odp.FitOptions, seeds: Any, **_: Any) -> Fit:
+        short = options.epochs < 10
+        self.done.append(("short " if short else "") + spec.variant.removeprefix("ndp-"))
+        density = self._endings[short][spec.variant]
+        if density is None:
+            raise odp.TrainingError("broke down")
+        models: Any = tuple(FakeModel(spec, density) for _ in seeds)
+        return Fit(models, SimpleNamespace(), 0, np.zeros(len(seeds)), 0.0, 0.0)  # type: ignore[arg-type]
 
 
-class Ended(NamedTuple):
-    """A model, as far as a model_selection looks at it."""
-
-    name: str
-    ending: float
+LINEAR, STATE, SKIP = CANDIDATES
+SHORT_RUNS = ["short linear", "short state", "short skip"]
 
 
-class Done(NamedTuple):
-    """A training."""
-
-    models: list[Ended]
-
-
-LINEAR, STATE = RIVALS
-GOOD, FAIR, BAD, BROKEN = 0.5 * ENOUGH, 0.5 * DOUBTFUL, 3 * DOUBTFUL, None
+def selected(series: odp.Series) -> tuple[str, dict[str, float]]:
+    recipe = make_recipe(series, options={"epochs": 10})
+    spec, scores = select(Trainer(recipe), split_series(series, recipe, 0), 0)
+    return spec.variant, scores
 
 
 @pytest.mark.parametrize(
-    ("heats", "full", "trainings", "winner"),
+    ("short", "full", "trained", "kept"),
     [
-        ({LINEAR: FAIR}, {LINEAR: GOOD}, ["heat linear", "linear"], LINEAR),
-        ({LINEAR: BAD, STATE: BAD}, {LINEAR: BAD}, ["heat linear", "heat state", "linear"], LINEAR),
-        ({LINEAR: 9 * BAD, STATE: BAD}, {STATE: FAIR}, ["heat linear", "heat state", "state"], STATE),
-        ({LINEAR: FAIR, STATE: 2 * FAIR}, {LINEAR: FAIR, STATE: GOOD}, ["heat linear", "linear", "heat state", "state"], STATE),
-        ({LINEAR: BROKEN, STATE: BAD}, {STATE: FAIR}, ["heat linear", "heat state", "state"], STATE),
-        ({LINEAR: BAD, STATE: BROKEN}, {LINEAR: FAIR}, ["heat linear", "heat state", "linear"], LINEAR),
+        pytest.param((0, 0, 0), (1, 1, 1), ["linear", "state", "skip"], LINEAR, id="all are as good: the simplest"),
+        pytest.param((0, 0, 0), (1, 2, 1.5), ["linear", "state", "skip"], STATE, id="the best"),
+        pytest.param((-HOPELESS - 0.1, 0, 0), (None, 1, 1.2), ["state", "skip"], SKIP, id="far behind after short runs"),
+        pytest.param((0, 0, 0), (HOPELESS + 0.1, 9, 9), ["linear"], LINEAR, id="far behind one that was trained in full"),
+        pytest.param((0, 1, 0), (1 + LEVEL / 2, 9, 1), ["linear", "skip"], LINEAR, id="level with one that was trained in full"),
+        pytest.param((SHARP, SHARP, SHARP), (SHARP + 0.1, 9, 9), ["linear"], LINEAR, id="sharp: nothing else is tried"),
+        pytest.param((None, 0, None), (9, 1, 9), ["state"], STATE, id="short runs that break down"),
+        pytest.param((0, 0, 0), (None, 1, None), ["linear", "state", "skip"], STATE, id="trainings that break down"),
     ],
 )
-def test_no_process_is_trained_longer_than_it_takes_to_decide(monkeypatch, heats, full, trainings, winner):
-    """Trainings are stood in for by the errors that they end with: real ones would not end so on demand."""
-    series, done = odp.data.lines.sample(12, key=jr.key(0)), []
-
-    def fitted(*, spec, options, seeds, **_):
-        heat = options.epochs < odp.recipe(kept, steps=1000)["options"].epochs
-        done.append(("heat " if heat else "") + spec.variant.removeprefix("ndp-"))
-        ending = (heats if heat else full)[spec.variant]
-        if ending is BROKEN:
-            raise odp.TrainingError("broke down")
-        return Done([Ended(spec.variant, ending) for _ in seeds])
-
-    kept, held = held_back(series)
-    monkeypatch.setattr(model_selection, "fit", fitted)
-    monkeypatch.setattr(model_selection, "settles", lambda model: False)
-    monkeypatch.setattr(model_selection, "errors_on", lambda model, held, key: np.full(4, np.log(model.ending)))
-    monkeypatch.setattr(model_selection, "_noted", lambda model, rivals, entries: model)
-    (best,) = winners(kept, held, steps=1000, seeds=(0,))
-    assert done == trainings and best is not None and best.name == winner
+def test_no_candidate_is_trained_longer_than_it_takes_to_decide(monkeypatch, short, full, trained, kept):
+    runs = FakeTrainings(monkeypatch, *(dict(zip(CANDIDATES, each, strict=True)) for each in (short, full)))
+    found, scores = selected(odp.data.lines.sample(50, key=jr.key(0)))
+    assert runs.done == [*SHORT_RUNS, *trained] and found == kept
+    assert set(scores) == set(CANDIDATES) and scores[kept] == full[CANDIDATES.index(kept)]
 
 
-def test_where_all_break_down_the_message_says_so(monkeypatch):
-    def broken(**_):
-        raise odp.TrainingError("broke down")
-
-    monkeypatch.setattr(model_selection, "fit", broken)
-    with pytest.raises(odp.TrainingError, match=r"Every process broke down: ndp-linear, ndp-state\. Look for"):
-        odp.learn(odp.data.lines.sample(12, key=jr.key(0)))
+def test_few_series_choose_by_models_that_each_leave_some_out(monkeypatch):
+    runs = FakeTrainings(monkeypatch, {}, {LINEAR: 0.0, STATE: 2.0, SKIP: None})
+    found, scores = selected(odp.data.lines.sample(12, key=jr.key(0)))
+    assert runs.done == [name for name in ("linear", "state", "skip") for _ in range(4)]
+    assert found == STATE and scores == {LINEAR: 0.0, STATE: 2.0, SKIP: -np.inf}
 
 
-@pytest.mark.parametrize("count", [0, 9, 10, 2.5, True])
-def test_a_wrong_number_of_held_out_series_is_refused(count):
-    series = odp.data.lines.sample(10, key=jr.key(0))
-    if count is True:  # one series: a whole number after all
-        assert len(held_back(series, count)[1]) == 1
-        return
-    with pytest.raises(ValueError, match="held out; expected a whole number"):
-        held_back(series, count)
+@pytest.mark.parametrize("count", [12, 50])
+def test_where_all_break_down_the_message_says_so(monkeypatch, count):
+    nothing = dict.fromkeys(CANDIDATES)
+    FakeTrainings(monkeypatch, nothing, nothing)
+    with pytest.raises(odp.TrainingError, match=r"for every candidate: ndp-linear, ndp-state, ndp-skip\. Look for extreme"):
+        selected(odp.data.lines.sample(count, key=jr.key(0)))
 
 
-def test_a_contest_needs_somebody():
-    with pytest.raises(ValueError, match="`rivals` is empty; expected the names"):
-        odp.learn(odp.data.lines.sample(10, key=jr.key(0)), rivals=())
+@pytest.mark.parametrize("count", [12, 50])
+def test_without_values_to_predict_the_candidate_that_can_do_most_is_kept(monkeypatch, count):
+    runs = FakeTrainings(monkeypatch, {}, {})
+    single = odp.make_series(np.zeros((count, 1)), np.random.default_rng(0).normal(size=(count, 1)))
+    assert not scorable(single) and selected(single) == (SKIP, {}) and runs.done == []
 
 
-def test_each_series_is_either_trained_on_or_held_back_whatever_their_order_was():
+@pytest.mark.parametrize("count", [3, 5, 12, 39])
+def test_every_series_is_left_out_by_one_fold_and_not_trained_on_there(count):
+    series = odp.make_series(np.tile(np.arange(3.0), (count, 1)), np.arange(3.0 * count).reshape(count, 3))
+    recipe = make_recipe(series, "ndp-skip")
+    splits = split_series(series, recipe, 0)
+    assert splits.held_out is None and len(splits.folds) == recipe.folds == min(4, count)
+
+    def firsts(part: odp.Series) -> list[float]:
+        return np.asarray(part.y)[:, 0, 0].tolist()
+
+    assert {len(fold.training) for fold in splits.folds} == {count}, "so that they share their compilation"
+    assert not any(set(firsts(fold.training)) & set(firsts(fold.held_out)) for fold in splits.folds)
+    assert sorted(x for fold in splits.folds for x in firsts(fold.held_out)) == firsts(series)
+    assert sorted(firsts(splits.training)) == firsts(series)
+
+
+def test_each_series_is_either_trained_on_or_held_out_whatever_their_order_was():
     series = odp.data.lines.sample(100, key=jr.key(0))
-    kept, held = held_back(series)
-    assert (len(kept), len(held)) == (80, 20)
-    both = np.concatenate([kept.y, held.y])[:, :, 0]
+    splits = split_series(series, make_recipe(series), 0)
+    assert splits.held_out is not None and (len(splits.training), len(splits.held_out)) == (80, 20) and not splits.folds
+    both = np.concatenate([splits.training.y, splits.held_out.y])[:, :, 0]
     np.testing.assert_array_equal(both[np.lexsort(both.T)], series.y[np.lexsort(series.y[:, :, 0].T)][:, :, 0])
-    places = np.flatnonzero((series.y[:, None] == held.y[None]).all((2, 3)).any(1))
+    places = np.flatnonzero((series.y[:, None] == splits.held_out.y[None]).all((2, 3)).any(1))
     assert places.min() < 25 and places.max() >= 75, "from all parts of a table that may be sorted"
 
 
-def test_a_linear_process_is_affine_in_its_latents():
-    made = process("ndp-linear")
-    a, b = jr.normal(jr.key(1), (2, made.z_dim))
-    t = jnp.linspace(0, 1, 7)
-    mean = jax.jit(lambda z: made.predict(z, t)[0].mean)
-    np.testing.assert_allclose(mean(0.3 * a + 0.7 * b), 0.3 * mean(a) + 0.7 * mean(b), rtol=1e-4, atol=1e-5)
-    assert float(jnp.abs(mean(a) - mean(b)).max()) > 1e-2
+# --- With trainings of small processes ---------------------------------------------------------------------------------
+
+WAVES = odp.make_series(
+    np.tile(np.linspace(0.0, 6.0, 8), (14, 1)), np.sin(np.linspace(0.0, 6.0, 8) + np.linspace(0.0, 2.0, 14)[:, None])
+)
+HOW: dict[str, Any] = {
+    "sizes": {"r_dim": 6, "l_dim": 4, "z_dim": 4, "h_dim": 6},
+    "options": {"epochs": 5, "batch_size": 5},
+    "held_out": 4,
+    "draws": 8,
+}
 
 
-@pytest.mark.parametrize("name", ["ndp-state", "nd2p"])
-def test_an_untimed_field_is_the_same_at_all_times(name):
-    spec = small(name, timed=False)
-    field = jax.tree.map(lambda x: x + 0.1, spec.build(key=jr.key(0)).flow.field)  # networks begin at zero
-    l, prepared = jr.normal(jr.key(1), (spec.l_dim,)), field.prepare(jr.normal(jr.key(2), (spec.z_dim - spec.l_dim,)))
-    np.testing.assert_array_equal(*(field.velocity(jnp.asarray(t), l, prepared) for t in (0.0, 5.0)))
-    told = jax.tree.map(lambda x: x + 0.1, spec.replace(timed=True).build(key=jr.key(0)).flow.field)
-    prepared = told.prepare(jr.normal(jr.key(2), (spec.z_dim - spec.l_dim,)))
-    apart = jnp.subtract(*(told.velocity(jnp.asarray(t), l, prepared) for t in (0.0, 5.0)))
-    assert float(jnp.abs(apart).max()) > 1e-3
+@pytest.fixture
+def quick_candidates(monkeypatch):
+    """Processes that compile soonest."""
+    monkeypatch.setattr(recipes, "CANDIDATES", ("np", "np-residual"))
 
 
-def test_learn_gives_a_calibrated_winner_that_forecasts():
-    series = odp.data.lines.sample(60, key=jr.key(0))
-    model = odp.learn(series, steps=150, progress=False)
-    tried = model.info["model_selection"]
-    assert model.spec.variant in tried and set(tried) <= set(RIVALS) and RIVALS[0] in tried
-    assert len(tried) == len(RIVALS) or tried[RIVALS[0]] < ENOUGH, "all are tried unless the first is good enough"
-    assert set(model.calibrations) == {"refined", "amortised"}
-    fresh = odp.data.lines.sample(8, key=jr.key(1))
-    t, y = np.asarray(fresh.t, np.float64), np.asarray(fresh.y, np.float64)
-    posterior = model.condition(t[:, :50], y[:, :50], key=jr.key(2)).refine()
-    off = np.abs(posterior.mean(t[:, 50:]) - y[:, 50:])
-    assert np.median(off) < 0.05 * y.std(), "after so short a training"
+class Stop(Exception):
+    pass
+
+
+def test_fit_goes_on_with_the_candidate_at_which_it_was_stopped(quick_candidates, tmp_path):
+    whole = odp.fit(WAVES, **HOW)
+    assert set(whole.scores) == {"np", "np-residual"} and whole.model.spec.variant in whole.scores
+    assert set(whole.model.calibrations) == {"amortised"}
+    assert any("was kept, by held-out log predictive density" in note for note in whole.notes)
+    left = iter(range(3, -1, -1))  # two short runs of one epoch, and two epochs of the first training in full
+
+    def stop(note):
+        if next(left) == 0:
+            raise Stop
+
+    with pytest.raises(Stop):
+        odp.fit(WAVES, **HOW, checkpoint=tmp_path / "run", checkpoint_every=0, progress=stop)
+    told: list[str] = []
+    again = odp.fit(WAVES, **HOW, checkpoint=tmp_path / "run", checkpoint_every=0, resume=True, progress=told.append)
+    assert 0 < len(told) <= 8, "what was done is not done again"
+    assert again.scores == whole.scores
+    for a, b in zip(*(jax.tree.leaves(each.model.process) for each in (whole, again)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_fit_options_say_is_all_that_happens(quick_candidates):
+    spec = odp.variant("np", r_dim=6, l_dim=4, z_dim=4, h_dim=6)
+    found = odp.fit(WAVES, spec, options=odp.FitOptions(epochs=1, batch_size=5))
+    assert found.recipe is not None and (found.recipe.held_out, found.recipe.folds, found.recipe.seeds) == (0, 0, 1)
+    assert found.model.calibrations == {} and found.scores == {} and found.model.info["epochs"] == 1
+
+
+def test_held_out_of_none_leaves_the_model_uncalibrated(quick_candidates):
+    found = odp.fit(WAVES, **{**HOW, "options": {"epochs": 1}, "held_out": 0})
+    assert found.model.spec.variant == "np-residual" and found.scores == {} and found.model.calibrations == {}
+    assert any("none is left to calibrate on" in note for note in found.notes)

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .common import Config, Json, Separator, Times, names, numbers, prepare, say, times as parsed_times, user_errors
+from .common import Config, Json, Separator, Times, parse_names, parse_numbers, parse_times, prepare, say, user_errors
 
 Folder = Annotated[Path, typer.Argument(help="The folder that `odeprocess fit` wrote.")]
 NewData = Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of training.")]
 How = Literal["auto", "amortised", "exact"]
-Inference = Annotated[How, typer.Option(help="One pass of the encoder (amortised), or draws fitted to the observations (exact).")]
+Inference = Annotated[
+    How | None, typer.Option(help="One pass of the encoder (amortised), or draws fitted to the observations (exact).")
+]
 Device = Annotated[Literal["auto", "cpu", "gpu"], typer.Option(help="Where to run; auto: a GPU if there is one.")]
 
 
@@ -83,9 +85,9 @@ def fit(
                 data,
                 series,
                 time,
-                names(values),
-                static=names(static),
-                categories=names(categories) or (),
+                parse_names(values),
+                static=parse_names(static),
+                categories=parse_names(categories) or (),
                 origin=origin,
                 checkpoint=checkpoint,
                 resume=True,
@@ -108,7 +110,7 @@ def predict(
     quantiles: Annotated[str, typer.Option(help="Which, each a column.")] = "0.05,0.5,0.95",
     out: Annotated[Path | None, typer.Option(help="A CSV or Parquet file for the predictions; printed by default.")] = None,
     draws: Annotated[int | None, typer.Option(help="Draws that describe each posterior.")] = None,
-    inference: Inference = "auto",
+    inference: Inference = None,
     separator: Separator = None,
     device: Device = "auto",
     config: Config = None,
@@ -121,7 +123,9 @@ def predict(
 
         if out is not None:
             check_suffix(out)
-        found = forecaster.predict(data, parsed_times(times), quantiles=numbers(quantiles, "--quantiles"), inference=inference)
+        found = forecaster.predict(
+            data, parse_times(times), quantiles=parse_numbers(quantiles, "--quantiles"), inference=inference
+        )
         if out is not None:
             write(out, found)
             said = {"out": str(out), "rows": len(found)}
@@ -137,7 +141,7 @@ def evaluate(
     split: Annotated[Literal["interpolation", "forecast"] | None, typer.Option(help="Rows anywhere, or the first ones.")] = None,
     by: Annotated[Literal["variable", "series"], typer.Option(help="A line for each variable, or for each series.")] = "variable",
     out: Annotated[Path | None, typer.Option(help="A CSV or Parquet file for the scores; printed by default.")] = None,
-    inference: Inference = "auto",
+    inference: Inference = None,
     separator: Separator = None,
     device: Device = "auto",
     config: Config = None,
@@ -175,7 +179,7 @@ def plot(
         import matplotlib
 
         matplotlib.use("Agg")
-        forecaster.plot(data, parsed_times(times), series=names(series), path=out)
+        forecaster.plot(data, parse_times(times), series=parse_names(series), path=out)
         _print_json({"out": str(out)}) if as_json else say(f"Wrote {out}.")
 
 

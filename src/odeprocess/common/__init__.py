@@ -1,4 +1,4 @@
-"""Helpers without knowledge of series or models, for every package.
+"""Helpers that do not depend on series or models, for every package.
 
 Checks of input, atomic files with checksums, compiled functions, small linear algebra, distributions and scores.
 

@@ -1,7 +1,7 @@
-"""The door: every array that a user hands in is checked and converted here, once.
+"""Input validation: every array that a user passes is checked and converted here, once.
 
-Messages say what came, what was expected and what to do instead. Traced arrays (inside `jax.grad` or `jax.jit`)
-have no values to look at, so only their shapes are checked.
+Messages have the value or shape that was passed, what is expected, and what to do. Traced arrays (inside `jax.grad` or `jax.jit`)
+have no values, so only their shapes are checked.
 """
 
 import sys
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
-MOST_STEPS = 1000  # of `refine`: three settle most posteriors
-MOST_DRAWS = 1_000_000  # of a posterior; their latents alone take half a gigabyte then
+MOST_STEPS = 1000  # Levenberg–Marquardt double steps for a draw; three are the default, so more is a mistake; chosen by hand
+MOST_DRAWS = 1_000_000  # draws of a posterior: the latents of so many take half a gigabyte
 
 
 def is_traced(*arrays: Any) -> bool:
@@ -51,23 +51,24 @@ def whole(name: str, value: Any, least: int, most: int) -> None:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether it is a whole number, of Python's or NumPy's."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))  # a span is an integer to NumPy
+    """Whether `value` is a whole number of Python or NumPy."""
+    # NumPy's spans of time are a subclass of its integers.
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a real number, of Python's or NumPy's; NaN and infinity are."""
+    """Whether `value` is a real number of Python or NumPy; NaN and infinity count."""
     return is_whole(value) or isinstance(value, (float, np.floating))
 
 
 def shown(value: Any, longest: int = 80) -> str:
-    """What a user passed, for a message: on one line, short, and numbers as one writes them."""
+    """The text of a value for a message: one line, at most `longest` characters, NumPy's numbers written as Python's."""
     if isinstance(value, (np.generic, np.ndarray)) and value.size <= longest:
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         inner = ", ".join(shown(x, longest) for x in value[: longest // 2])
         text = f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
-    elif isinstance(value, int) and abs(value) >= 10**longest:  # Python refuses to write out thousands of digits
+    elif isinstance(value, int) and abs(value) >= 10**longest:  # Python raises for thousands of digits
         text = f"a whole number of {value.bit_length():,} bits"
     elif type(value).__repr__ is object.__repr__:
         text = f"a {type(value).__name__}"
@@ -77,7 +78,7 @@ def shown(value: Any, longest: int = 80) -> str:
 
 
 def as_array(name: str, value: Any) -> Any:
-    """`value` as a float64 NumPy array, or untouched where it is traced; what a masked array hides becomes NaN."""
+    """`value` as a float64 NumPy array, or unchanged if it is traced; masked entries become NaN."""
     if is_traced(value):
         return value
     try:
@@ -86,14 +87,14 @@ def as_array(name: str, value: Any) -> Any:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError
-        with np.errstate(over="ignore"):  # long doubles become infinite, which is refused like any infinity
+        with np.errstate(over="ignore"):  # long doubles become infinite, which raises later like any infinity
             return array.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` could not be read as numbers: got {_describe(value)}") from None
 
 
 def as_times(name: str, value: Any) -> Any:
-    """The same for times, of which no digit may be lost: float64 has gaps between whole numbers beyond 2**53."""
+    """The same for times; raises where float64, which has gaps between whole numbers beyond 2**53, would lose digits."""
     array = as_array(name, value)
     if is_traced(array) or np.abs(array).max(initial=0.0) < 2.0**53:
         return array
@@ -164,7 +165,7 @@ def channel_count(found: int, expected: int | None, where: str = "") -> None:
 
 
 def depth_of_user() -> int:
-    """How many frames above the caller of this function the caller of this package is: for warnings that point at their line."""
+    """The number of frames from the caller up to the user's code, for the `stacklevel` of warnings."""
     frame, depth, here = sys._getframe(1), 1, str(Path(__file__).parents[1])
     while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
         frame, depth = frame.f_back, depth + 1

@@ -1,10 +1,10 @@
-"""Compiled functions, and a bound on what they hold: memory maps and the memory of compiled programs.
+"""Compiled functions, and a limit on the number of compiled programs in memory.
 
 XLA keeps a compiled program in dozens to thousands of memory maps. Linux allows a process 65,530, and a process that asks for
-more ends with "LLVM compilation error: Cannot allocate memory". JAX keeps every program for as long as the function lives, so a
-notebook that trains on tables of ever other sizes would get there after a handful of trainings (measured: 8,200 maps for one
-fit of a table, 2,300 for its predictions). Here every function of the library that is compiled is known, and their programs
-are dropped where a process holds too many; what is called again is compiled again.
+more ends with "LLVM compilation error: Cannot allocate memory". JAX keeps every program for as long as the function exists, so a
+notebook that trains on several tables of different sizes would reach that limit after a handful of trainings (measured: 8,200
+maps for one fit of a table, 2,300 for its predictions). So all compiled functions of the library are registered here, and their
+programs are dropped when a process has too many maps. A function that is called again compiles again.
 """
 
 import ctypes
@@ -16,27 +16,27 @@ from typing import Any
 
 import jax
 
-MOST_MAPS = 16_000  # of a process, after a compilation; a quarter of what Linux allows, since others need some too
-MOST_MAPS_BEFORE_TRAINING = 8_000  # where programs are new: one training needs about as many again
-CHECK_EVERY = 4  # compilations: counting maps takes some milliseconds
-COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX's event after each compilation
+MOST_MAPS = 16_000  # memory maps of a process after a compilation: a quarter of what Linux allows; other code needs some too
+MOST_MAPS_BEFORE_TRAINING = 8_000  # before a training with new programs, which needs about as many again (measured)
+CHECK_EVERY = 4  # compilations between two counts of the maps, since a count takes some milliseconds
+COMPILED = "/jax/core/compile/backend_compile_duration"  # the name of the event that JAX records after each compilation
 MAPS = Path("/proc/self/maps")
 
 _functions: list[Any] = []
-_trainings: set[tuple[Any, ...]] = set()  # whose programs there are
+_trainings: set[tuple[Any, ...]] = set()  # trainings whose programs are in memory
 _since_check = 0
 _dropping = threading.Lock()
 
 
 def compiled(function: Callable[..., Any] | None = None, /, **options: Any) -> Callable[..., Any]:
-    """`jax.jit` with its options, for functions whose programs may be dropped when a process holds too many."""
+    """`jax.jit` with its options, for functions whose programs may be dropped when a process has too many memory maps."""
     if function is None:
-        return lambda function: _registered(jax.jit(function, **options))
-    return _registered(jax.jit(function))
+        return lambda function: _register(jax.jit(function, **options))
+    return _register(jax.jit(function))
 
 
 def memory_maps() -> int:
-    """How many memory maps this process has; 0 where the system does not tell, and has no limit on them."""
+    """The number of memory maps of this process; 0 on systems without `/proc`, which do not limit them."""
     try:
         return MAPS.read_bytes().count(b"\n")
     except OSError:
@@ -51,7 +51,7 @@ def drop_programs(above: int = 0) -> bool:
         for function in _functions:
             function.clear_cache()
         _trainings.clear()
-        gc.collect()  # programs are part of cycles
+        gc.collect()  # programs are part of reference cycles
         return_memory()
         return True
     finally:
@@ -59,10 +59,10 @@ def drop_programs(above: int = 0) -> bool:
 
 
 def make_room_for(*training: Any) -> None:
-    """Drops programs before a training that will compile its own, so that it need not drop some of them while it goes on.
+    """Drops programs before a training that compiles new ones, so that none of its own are dropped while it runs.
 
     Arguments:
-        training: what its programs depend on, all hashable; one like an earlier one finds them.
+        training: hashable values that determine the programs of the training. Nothing is dropped if they are as before.
     """
     if training not in _trainings:
         drop_programs(above=MOST_MAPS_BEFORE_TRAINING)
@@ -70,14 +70,14 @@ def make_room_for(*training: Any) -> None:
 
 
 def return_memory() -> None:
-    """Gives free memory back to the system: compiling leaves much of it with glibc (measured: of 1.9 GiB, 1.3 were free)."""
+    """Returns free memory to the system, since glibc keeps it after compilations (measured: 1.3 of 1.9 GiB were free)."""
     try:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-    except (OSError, AttributeError):  # another C library
+    except (OSError, AttributeError):  # a C library without `malloc_trim`
         pass
 
 
-def _registered(function: Any) -> Any:
+def _register(function: Any) -> Any:
     _functions.append(function)
     return function
 

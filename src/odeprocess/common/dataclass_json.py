@@ -1,4 +1,4 @@
-"""From plain data, as JSON has it, to dataclasses: every field is checked against its annotation, and errors name it."""
+"""Dataclasses from plain data, as JSON has it: every field is checked against its annotation, and errors name the field."""
 
 import dataclasses
 import sys
@@ -11,21 +11,21 @@ import numpy as np
 
 from . import checks
 
-LONGEST_TEXT = 100_000  # characters
+LONGEST_TEXT = 100_000  # characters of a text field; chosen by hand, far above every legitimate one
 T = TypeVar("T")
 
 
 def read_dataclass(kind: type[T], data: Any, name: str, **parts: Any) -> T:
-    """A dataclass of that kind from plain data.
+    """A dataclass of the type `kind` from plain data.
 
     Arguments:
         kind: the dataclass.
         data: its fields by name; those with a default may be left out.
-        name: what messages call it.
-        parts: fields that are made already.
+        name: the name of the data in messages.
+        parts: fields that have been read already.
 
     Raises:
-        ValueError: where a field is unknown, missing or of another type, or the dataclass itself refuses it.
+        ValueError: where a field is unknown, missing or of another type, or the dataclass raises one itself.
     """
     fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in parts}  # type: ignore[arg-type]
     needed = [x.name for x in fields.values() if x.default is dataclasses.MISSING and x.default_factory is dataclasses.MISSING]
@@ -47,7 +47,7 @@ def read_fields(hints: Mapping[str, Any], data: Any, name: str, *, needed: Seque
 
 
 def read_value(hint: Any, value: Any, name: str) -> Any:
-    """A value that must fit an annotation; lists become the tuples that it asks for."""
+    """A value, checked against an annotation; lists become tuples where it asks for them."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint):
         return read_dataclass(hint, value, name)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it can be written: JSON may hold halves of surrogate pairs."""
+    """Whether the text can be encoded: JSON may hold halves of surrogate pairs."""
     try:
         text.encode()
     except UnicodeEncodeError:

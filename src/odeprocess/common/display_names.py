@@ -1,25 +1,25 @@
-"""Names that somebody chose (folders, columns, titles), made fit to be shown and to name a file. They are data, never code."""
+"""Names that users choose (folders, columns, titles), made safe for display and for file names."""
 
 import unicodedata
 from collections.abc import Iterable
 
-LONGEST = 80  # characters
+LONGEST = 80  # characters of a name; chosen by hand
 DEVICES = {
     "con",
     "prn",
     "aux",
     "nul",
     *(f"{kind}{i}" for kind in ("com", "lpt") for i in range(1, 10)),
-}  # no file names on Windows
+}  # names of devices, which cannot be files on Windows
 
 
 def one_line(text: str) -> str:
-    """A text with names in it, for a terminal or a log: line ends and other controls are written as escapes, and do nothing."""
+    """A text for a terminal or a log: line ends and other control characters become escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def readable(name: str, longest: int = LONGEST) -> str:
-    """The name on one line: what cannot be shown (controls, surrogates, marks that turn the order of letters) becomes �."""
+    """The name on one line: controls, surrogates and marks that change the direction of text become �."""
     shown = "".join("�" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in name)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
@@ -32,7 +32,7 @@ def file_name(name: str, ending: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> dict[str, str]:
-    """Readable forms of names, no two alike, and the name behind each."""
+    """The names by their readable forms, which are made different by numbers."""
     found: dict[str, str] = {}
     for name in names:
         shown, again = readable(name), 1

@@ -1,9 +1,9 @@
-"""Linear algebra of many small matrices at once, written by hand.
+"""Linear algebra of many small matrices at once, written by hand for two reasons.
 
-LAPACK's takes one small matrix after the other, and the GPU's far longer still; these run over all draws together. And they
-cannot wait for each other: jaxlib shares a batch for LAPACK out among the threads of its pool, and one of these waits for
-the others. When as many batches as there are threads come at the same time, all wait for ever. So nothing that is compiled
-here calls LAPACK with a batch (`tests/common/test_linear_algebra.py` looks).
+It is faster: LAPACK takes one small matrix after the other, and the GPU's library is slower still; these functions run over all
+draws together. And it avoids a deadlock: jaxlib distributes a batch for LAPACK over the threads of its pool, and the thread that
+does so waits for the others. When as many batches as there are threads arrive at the same time, all of them wait forever. So no
+compiled function of the library calls LAPACK with a batch (`tests/common/test_linear_algebra.py` checks this).
 """
 
 import jax
@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 def orthonormalise(a: Float[Array, "m z"]) -> tuple[Float[Array, "m z"], Float[Array, "z z"]]:
     """The QR decomposition of a tall matrix.
 
-    Gram–Schmidt in its modified form solves least squares as stably as reflections do, as long as the right-hand side goes
-    through the same steps as a further column would: that is `project`.
+    Modified Gram–Schmidt solves least-squares problems as stably as Householder reflections do if the right-hand side is treated
+    as a further column (Björck, 1967), which `project` does.
     """
 
     def column(k, carry):
@@ -30,7 +30,7 @@ def orthonormalise(a: Float[Array, "m z"]) -> tuple[Float[Array, "m z"], Float[A
 
 
 def project(q: Float[Array, "m z"], value: Float[Array, " m"]) -> Float[Array, " z"]:
-    """Qᵀ·value, column by column as in `orthonormalise`."""
+    """Qᵀ·value, computed column by column as in `orthonormalise`."""
 
     def column(rest, unit):
         along = unit @ rest
@@ -40,7 +40,7 @@ def project(q: Float[Array, "m z"], value: Float[Array, " m"]) -> Float[Array, "
 
 
 def cholesky(a: Float[Array, "z z"]) -> Float[Array, "z z"]:
-    """The lower triangular root L of LLᵀ; NaN where there is none."""
+    """The lower triangular L with LLᵀ = a; NaN if `a` is not positive definite."""
 
     def column(k, carry):
         rest, root = carry
@@ -51,7 +51,7 @@ def cholesky(a: Float[Array, "z z"]) -> Float[Array, "z z"]:
 
 
 def solve_triangular(a: Float[Array, "z z"], b: Float[Array, "z ..."], *, lower: bool = False) -> Float[Array, "z ..."]:
-    """X with a·x = b, for a triangular matrix; its other half is not looked at."""
+    """The solution x of a·x = b for a triangular matrix; its other half is ignored."""
     a, size = jnp.tril(a) if lower else jnp.triu(a), a.shape[0]
     place = jnp.arange(size).reshape((size,) + (1,) * (b.ndim - 1))
 
@@ -63,16 +63,16 @@ def solve_triangular(a: Float[Array, "z z"], b: Float[Array, "z ..."], *, lower:
 
 
 def solve_positive(a: Float[Array, "z z"], b: Float[Array, "z ..."]) -> Float[Array, "z ..."]:
-    """X with a·x = b, for a positive definite matrix."""
+    """The solution x of a·x = b for a positive definite matrix."""
     root = cholesky(a)
     return solve_triangular(root.T, solve_triangular(root, b, lower=True))
 
 
 @jax.custom_batching.sequential_vmap
-def _one_after_the_other(a):
+def _orthonormal_in_sequence(a):
     return jnp.linalg.qr(a)[0]
 
 
 def orthonormal(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """An orthonormal basis of the columns of a larger matrix: LAPACK's, one matrix after the other, or the GPU's."""
-    return jax.lax.platform_dependent(a, cpu=_one_after_the_other, default=lambda a: jnp.linalg.qr(a)[0])
+    """An orthonormal basis of the columns of a larger matrix, by LAPACK (one matrix after the other) or the GPU's library."""
+    return jax.lax.platform_dependent(a, cpu=_orthonormal_in_sequence, default=lambda a: jnp.linalg.qr(a)[0])

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 def progress_bar(
     total: int, what: str, *, show: bool | Callable[[str], None] | None = None, done: int = 0
 ) -> Iterator[Callable[[str], None]]:
-    """Yields a function that moves the bar one step on from `done` and shows a note; silent unless on a terminal or asked for.
+    """Yields a function that advances the bar by one step, from `done` on, and shows a note.
 
-    A function given as `show` is told instead: the caller has a bar of its own.
+    There is a bar on terminals, and where `show` is true. A function given as `show` is called with the notes instead of a bar.
     """
     if callable(show):
         yield show

@@ -1,7 +1,7 @@
-"""Storage: files that are there whole or not at all, with one writer at a time, and of which nothing is used unchecked.
+"""Storage: atomic writes, locks, and records with checksums.
 
-Every file that the library keeps (models, streams, checkpoints, tables, records) is written here. A record is one
-safetensors file: arrays, and in its header a card (plain data) and a checksum of both. No pickle anywhere.
+All files of the library (models, streams, checkpoints, tables, results) are written here. A record is one safetensors file:
+arrays, and in its header a card (plain data) and a checksum of both. Pickle is never used.
 """
 
 import errno
@@ -20,20 +20,21 @@ import numpy as np
 
 from . import checks
 
-MOST_CARD = 256 * 2**20  # bytes of a card; ten million names of series fit
-DEEPEST = 100  # levels of lists and objects in a card
-LOCK = ".lock"
-UNFINISHED = ".part"
+MOST_CARD = 256 * 2**20  # bytes of a card; enough for the ids of ten million series
+DEEPEST = 100  # levels of nesting in a card; chosen by hand, far above what the library writes
+LOCK = ".lock"  # name of the file by which a folder is locked
+UNFINISHED = ".part"  # in the names of temporary files
+# NumPy's names of types and those of safetensors; records hold no others.
 TYPES = {"bool": "BOOL", "int32": "I32", "int64": "I64", "uint32": "U32", "float32": "F32", "float64": "F64"}
 
 
 def read_file(path: Path, most: int | None = None, *, first: int | None = None) -> bytes:
-    """The content of an ordinary file of at most `most` bytes, or the `first` ones of it.
+    """The content of a regular file of at most `most` bytes, or its `first` bytes.
 
     Raises:
-        ValueError: where it is a folder, a pipe or a device, or too long.
+        ValueError: where it is a folder, a pipe or a device, or too large.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe that nobody writes to would block
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # opening a pipe without a writer would block
     try:
         status = os.fstat(descriptor)
         ordinary = stat.S_ISREG(status.st_mode)
@@ -51,51 +52,51 @@ def read_file(path: Path, most: int | None = None, *, first: int | None = None) 
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Writes `content` beside `path`, makes sure that it is on disk, then moves it into place."""
+    """Writes `content` to `path` atomically: to a temporary file, then to the disk, then into place."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to: on leaving, that file goes to the disk and into place; after an error, nowhere."""
+    """Yields a temporary path beside `path`; at the end its file is synchronised and moved to `path`, after an error removed."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{UNFINISHED}{path.suffix}")
     try:
         yield temporary
-        _to_disk(temporary)
+        _synchronise(temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _to_disk(path.parent)
+    _synchronise(path.parent)
 
 
 def remove_unfinished(folder: Path, pattern: str) -> None:
-    """Removes what killed writers of files called like `pattern` left behind; the caller holds the lock on `folder`."""
+    """Removes temporary files that killed writers of `pattern` left behind; the caller has locked `folder`."""
     for path in folder.glob(f".{pattern}.*{UNFINISHED}*"):
         path.unlink(missing_ok=True)
 
 
 @contextmanager
 def locked(folder: Path, *, wait: float = 60.0, busy: str = "") -> Iterator[None]:
-    """Holds a folder, which is made if it is not there, against other processes and threads.
+    """Locks a folder, which is made if it does not exist, against other processes and threads.
 
-    The lock is the kernel's: it ends with the process that holds it, however that ends.
+    The lock is the kernel's: it ends with the process that has it, even if that is killed.
 
     Arguments:
-        folder: what is held.
-        wait: seconds to wait for another holder.
-        busy: what to say to do where that was too short.
+        folder: what is locked.
+        wait: seconds to wait for another process.
+        busy: advice for the error message.
 
     Raises:
-        TimeoutError: where another holder kept it for longer.
+        TimeoutError: where another process has locked the folder for longer.
     """
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / LOCK, timeout=wait, poll_interval=0.01)
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # another process has removed the folder since
+        with suppress(FileNotFoundError):  # another process has just removed the folder
             try:
                 lock.acquire()
                 break
@@ -104,30 +105,32 @@ def locked(folder: Path, *, wait: float = 60.0, busy: str = "") -> Iterator[None
     try:
         yield
     finally:
-        with suppress(OSError):  # who waits for this very file notices that its name is gone, and tries again
+        with suppress(OSError):  # a process that waits for this file sees that its name is gone, and tries again
             (folder / LOCK).unlink()
         lock.release()
 
 
 def parse_card(text: bytes, path: Path) -> Any:
-    """The plain data in JSON, which must be what every reader of JSON agrees on.
+    """The plain data in a JSON text that all JSON parsers read alike.
 
     Raises:
-        ValueError: where it is not JSON, is nested too deeply, names a field twice, or holds NaN, half a character or a number
+        ValueError: where it is not JSON, is nested too deeply, has a field twice, or holds NaN, half a surrogate pair or a number
             beyond float64.
     """
     try:
-        card = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
+        card = json.loads(
+            text.decode(), object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_parse_finite
+        )
         _check_depth(card)
         json.dumps(card, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        why = f": {error}" if isinstance(error, _Unsound) else ""
-        raise ValueError(f"{path} is damaged: its card is not sound JSON{why}. Write it again, or fetch a sound copy.") from None
+        why = f": {error}" if isinstance(error, _Invalid) else ""
+        raise ValueError(f"{path} is damaged: its card is not valid JSON{why}. Write it again, or fetch a sound copy.") from None
     return card
 
 
 def write_record(path: Path, card: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a record in one step."""
+    """Writes a record atomically."""
     replace_file(path, record_bytes(card, arrays))
 
 
@@ -143,16 +146,16 @@ def read_record(path: Path, program: str) -> tuple[dict[str, Any], dict[str, np.
     """The card and the arrays of a record that `program` wrote.
 
     Raises:
-        ValueError: where it is damaged in any way, or not a record of that program.
+        ValueError: where the file is damaged in any way, or is no record of that program.
     """
     from safetensors import SafetensorError, deserialize
 
     again = f"{path} is damaged, or {program} did not write it"
     try:
-        header, length = _header(path)
+        header, length = _read_header(path)
         text, expected = (str(header["__metadata__"][name]) for name in ("card", "sha256"))
-        parts = {str(name): _array(part) for name, part in deserialize(read_file(path, length))}
-    except (SafetensorError, KeyError, TypeError, RecursionError, MemoryError, _Unsound):
+        parts = {str(name): _read_array(part) for name, part in deserialize(read_file(path, length))}
+    except (SafetensorError, KeyError, TypeError, RecursionError, MemoryError, _Invalid):
         raise ValueError(f"{again}. Write it again, or fetch a sound copy.") from None
     checks.require(
         digest(text, parts) == expected,
@@ -163,23 +166,23 @@ def read_record(path: Path, program: str) -> tuple[dict[str, Any], dict[str, np.
     return card, parts
 
 
-def _header(path: Path) -> tuple[dict[str, Any], int]:
-    """The header of a file of safetensors, and how many bytes it says that the whole file has: few are read to know that."""
+def _read_header(path: Path) -> tuple[dict[str, Any], int]:
+    """The header of a safetensors file, and the size of the whole file according to it; reads no more than the header."""
     start = read_file(path, first=8)
     size = int.from_bytes(start, "little")
     if len(start) < 8 or size > MOST_CARD:
-        raise _Unsound("its header is too long, or missing")
+        raise _Invalid("its header is too long, or missing")
     text = read_file(path, first=8 + size)[8:]
     try:
         header = json.loads(text)
         ends = [part["data_offsets"][1] for name, part in header.items() if name != "__metadata__"]
         return header, 8 + size + max(ends, default=0)
     except (ValueError, AttributeError, IndexError):
-        raise _Unsound("its header is not JSON") from None
+        raise _Invalid("its header is not JSON") from None
 
 
 def digest(card: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """A checksum of a card and of arrays: their names, types, shapes and bytes."""
+    """The SHA-256 of a card and of arrays: their names, types, shapes and bytes."""
     found = hashlib.sha256(card.encode(errors="surrogatepass"))
     for name, array in sorted(arrays.items()):
         found.update(json.dumps([name, str(array.dtype), array.shape]).encode())
@@ -187,40 +190,40 @@ def digest(card: str, arrays: Mapping[str, np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def _array(part: dict[str, Any]) -> np.ndarray:
+def _read_array(part: dict[str, Any]) -> np.ndarray:
     kind = next((kind for kind, name in TYPES.items() if name == part["dtype"]), None)
     if kind is None:
-        raise _Unsound(f"it holds an array of {part['dtype']}")
+        raise _Invalid(f"it holds an array of {part['dtype']}")
     return np.frombuffer(part["data"], kind).reshape(part["shape"])
 
 
 def version_of(card: Mapping[str, Any]) -> str:
-    """The version of the library that wrote a card, for messages: a stranger may have written anything there."""
+    """The version in a card, for messages; checked, since the file may come from anywhere."""
     found = card.get("version")
     return found if isinstance(found, str) and re.fullmatch(r"[\w.+-]{1,30}", found) else "(of no known version)"
 
 
-class _Unsound(ValueError):
-    """A card that some readers of JSON would take otherwise than others."""
+class _Invalid(ValueError):
+    """A file or card that is not valid."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise _Unsound(f"it names {name[:40]!r} twice")
+            raise _Invalid(f"it has the field {name[:40]!r} twice")
         found[name] = value
     return found
 
 
-def _no_number(text: str) -> Any:
-    raise _Unsound(f"it holds {text}")
+def _refuse_constant(text: str) -> Any:
+    raise _Invalid(f"it holds {text}")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = float(text)
     if not np.isfinite(value):
-        raise _Unsound(f"it holds {text[:40]}, which is too large")
+        raise _Invalid(f"it holds {text[:40]}, which is too large")
     return value
 
 
@@ -229,17 +232,17 @@ def _check_depth(card: Any) -> None:
     while level:
         depth += 1
         if depth > DEEPEST:
-            raise _Unsound(f"it is nested more than {DEEPEST} levels deep")
+            raise _Invalid(f"it is nested more than {DEEPEST} levels deep")
         inner = [list(x.values()) if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list))]
         level = [x for part in inner for x in part if isinstance(x, (dict, list))]
 
 
-def _to_disk(path: Path) -> None:
+def _synchronise(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot do it for folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems do not support it for folders
             raise
     finally:
         os.close(descriptor)

@@ -1,6 +1,7 @@
-"""What float32 cannot hold: quantiles far out in the tails, and log densities of values that nobody expected.
+"""Quantiles in the tails and log densities of extreme values, for which float32 has not enough digits or range.
 
-In float64 on the host, from the decoded draws `[series, n, m, channels]`. Rare, so it need not be fast.
+Computed in float64 on the host from the predictions of all draws, `[series, n, m, channels]`. They are rarely needed, so they
+need not be fast.
 """
 
 from typing import Any
@@ -11,18 +12,19 @@ from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtri
 
 from .distributions import AbstractDistribution, Bernoulli, Normal
 
-HALVINGS = 60  # after which float64 has no digits left
+HALVINGS = 60  # of the bisection: more than the 53 bits of a float64
 
 
-def resolved(dtype: Any) -> float:
-    """The smallest tail whose probability keeps three digits where it is counted from 1 in that float type."""
+def smallest_tail(dtype: Any) -> float:
+    """The smallest tail probability p for which 1 − p has three digits of p left in the float type `dtype`."""
     return 1e3 * float(np.finfo(dtype).eps)
 
 
 def far_quantile(predicted: AbstractDistribution, below: float, above: float) -> np.ndarray | None:
     """Values `[series, m, channels]` with a probability of `below` beneath and `above` over them, under all draws together.
 
-    Whichever is smaller counts, so that neither end is lost in rounding. `None` for distributions that are not known here.
+    The smaller of the two is used, so that neither tail is lost in rounding. `None` for distributions that are neither normal nor
+    Bernoulli.
     """
     lower = below <= above
     if isinstance(predicted, Bernoulli):
@@ -47,7 +49,7 @@ def far_quantile(predicted: AbstractDistribution, below: float, above: float) ->
 def log_densities(predicted: AbstractDistribution, y: np.ndarray) -> np.ndarray:
     """The log density of scaled values `y [series, m, channels]` under each draw, shaped like the draws.
 
-    It is −∞ below what float64 holds, about −1.8e308; below −3.4e38 for distributions that are not known here.
+    −∞ below the range of float64, about −1.8e308; for distributions other than normal and Bernoulli below −3.4e38.
     """
     y = y[:, None]
     with np.errstate(over="ignore"):
@@ -60,7 +62,7 @@ def log_densities(predicted: AbstractDistribution, y: np.ndarray) -> np.ndarray:
         return np.asarray(predicted.log_prob(jnp.asarray(y, predicted.mean.dtype)), np.float64)
 
 
-def averaged(log_densities: np.ndarray, axis: int) -> np.ndarray:
+def log_mean_density(log_densities: np.ndarray, axis: int) -> np.ndarray:
     """The logarithm of the mean density over an axis of draws."""
     with np.errstate(invalid="ignore"):
         return logsumexp(log_densities, axis) - np.log(log_densities.shape[axis])

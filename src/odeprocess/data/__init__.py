@@ -1,6 +1,6 @@
-"""Series and where they come from: padded arrays, scaling, training ranges, tasks, and the sources of data sets.
+"""Series and their sources: padded arrays, scaling, training ranges, tasks, simulated curves and public data sets.
 
-`odp.data.sines`, `odp.data.load_digits` and their kin are in `sources`. May import `common`.
+`odp.data.sines`, `odp.data.load_digits` and others are defined in `sources`. May import `common`.
 """
 
 from .sources.characters import Characters as Characters, load_characters as load_characters

@@ -1,7 +1,7 @@
-"""Between the user's units and the model's: shifts and scales, in float64 on the host.
+"""Scaling between the user's units and the model's: shifts and scales, in float64 on the host.
 
-Seconds since 1970 do not fit in float32, so times are made relative before any cast; values and static covariates
-are standardised by channel. Noise floors are in scaled units, densities are reported in the user's.
+Seconds since 1970 need more digits than float32 has, so times are made relative before any cast. Values and static covariates are
+standardised by channel. Noise floors are in scaled units; densities are reported in the user's units.
 """
 
 import dataclasses
@@ -17,12 +17,14 @@ from .series import Series
 from .training_range import TrainingRange
 
 Origin = Literal["absolute", "first"]
-FARTHEST = 1e9  # of scaled numbers: float32 squares and sums them without overflow, and nothing was learned of such long before
+# The largest absolute value of a scaled number that is accepted. Float32 squares and sums such numbers without overflow, and they
+# are far beyond everything that a model was trained on. Chosen by hand.
+FARTHEST = 1e9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scaling:
-    """How one data set is scaled.
+    """The shifts and scales of one data set.
 
     Attributes:
         t_shift: subtracted from times that are already relative to their origin.
@@ -32,7 +34,7 @@ class Scaling:
         static_shift: subtracted from static covariates.
         static_scale: divides static covariates.
         origin: `"absolute"`: all series share one clock; `"first"`: each series' time counts from its first observation.
-        training_range: between which numbers the training series lie; `None` while there are none.
+        training_range: the smallest and largest numbers of the training series; `None` before training.
     """
 
     t_shift: float
@@ -57,7 +59,7 @@ class Scaling:
 
     @classmethod
     def identity(cls, channels: int, static_dim: int = 0, origin: Origin = "absolute") -> "Scaling":
-        """No scaling: the model sees what the user gave (the paper's protocols, and Bernoulli data)."""
+        """No scaling: scaled numbers are the user's (for the paper's protocols)."""
         zeros, ones = np.zeros, np.ones
         return cls(0.0, 1.0, zeros(channels), ones(channels), zeros(static_dim), ones(static_dim), origin)
 
@@ -65,16 +67,16 @@ class Scaling:
     def fit(cls, series: Series, *, origin: Origin = "absolute", values: bool = True) -> "Scaling":
         """The scaling that maps training times to [−2, 2] and training values to mean 0, standard deviation 1.
 
-        Networks learn faster from centred times of this size: on sines, after 1600 steps, the NDP's error is 0.06 of the
-        variance; with times in [0, 1] it is 0.14.
+        Networks learn faster from centred times of this size: on sines, after 1600 steps, the squared error of the NDP is 0.06 of
+        the variance; with times in [0, 1] it is 0.14.
 
         Arguments:
-            series: the training series, in the user's units. Validation and test series have no say.
+            series: the training series, in the user's units.
             origin: see the class.
-            values: whether values are scaled too (no for Bernoulli data).
+            values: whether values are scaled too; not for Bernoulli data.
         """
         observed, t = np.asarray(series.observed), np.asarray(series.t, np.float64)
-        with np.errstate(over="ignore"):  # an infinite scale is refused with a message
+        with np.errstate(over="ignore"):  # an infinite scale raises an error later
             relative = t - series_origins(t, observed, origin)[:, None]
         low, high = float(relative[observed].min()), float(relative[observed].max())
         shift, scale = _moments(np.asarray(series.y, np.float64), np.asarray(series.mask))
@@ -85,14 +87,14 @@ class Scaling:
         return cls(centre, unit, shift, scale, *_moments(static, np.ones(static.shape, bool)), origin)
 
     def with_training_range(self, series: Series, *, alike: bool = False) -> "Scaling":
-        """The same for a model that is trained on these series, whose channels are all `alike` or not."""
+        """The scaling with the training range of these series; see `TrainingRange.of`."""
         origins = series_origins(np.asarray(series.t, np.float64), np.asarray(series.observed), self.origin)
         return dataclasses.replace(
             self, training_range=TrainingRange.of(series, origins, relative=self.origin == "first", alike=alike)
         )
 
     def anywhere(self) -> "Scaling":
-        """The same without a word about what lies outside."""
+        """The scaling without a training range, so that nothing is warned about."""
         return dataclasses.replace(self, training_range=None)
 
     def times(self, t: Any, origins: Any) -> Any:
@@ -125,17 +127,17 @@ class Scaling:
         return std * self._row(self.y_scale, std)
 
     def log_density_shift(self) -> np.ndarray:
-        """What to add to the log density of a scaled value to get that of the value, by channel."""
+        """The number to add to the log density of a scaled value for that of the value in the user's units, by channel."""
         return -np.log(self.y_scale)
 
     def refuse_far(self, name: Literal["t", "y", "static"], given: Any, scaled: Any, called: str | None = None) -> None:
-        """Raises where numbers lie so far from those of training that the model's arithmetic could not bear them.
+        """Raises where a scaled number is larger than `FARTHEST`.
 
         Arguments:
-            name: what they are.
+            name: the kind of the numbers.
             given: the numbers in the user's units.
-            scaled: the same as the model sees them.
-            called: what messages call them; `name` by default.
+            scaled: the same numbers scaled.
+            called: their name in messages; `name` by default.
         """
         if checks.is_traced(given, scaled) or not (far := np.abs(scaled) > FARTHEST).any():
             return
@@ -151,11 +153,11 @@ class Scaling:
         )
 
     def beyond(self, y: Any) -> np.ndarray:
-        """Which values are too large for the model's arithmetic; a missing one is not."""
+        """Which values are larger than `FARTHEST` when scaled; missing ones are not."""
         return np.zeros(1, bool) if checks.is_traced(y) else np.abs(self.values(y)) > FARTHEST
 
     def _known(self, name: str, place: int) -> tuple[float, float]:
-        """Between which numbers the training series lay, or lie by and large where nobody knows."""
+        """The smallest and largest number of the training series, or an estimate from the scaling where that is unknown."""
         ends = np.zeros((2, 0)) if self.training_range is None else getattr(self.training_range, name).reshape(2, -1)
         if ends.size and np.isfinite(ends[:, place]).all():
             return ends[0, place], ends[1, place]
@@ -163,7 +165,7 @@ class Scaling:
         return shift - 2.0 * scale, shift + 2.0 * scale
 
     def apply(self, series: Series, origins: np.ndarray | None = None) -> Series:
-        """The series as the model sees it: relative, scaled, in JAX's default float type."""
+        """The scaled series, in JAX's default float type."""
         checks.require(
             (series.channels, series.static.shape[-1]) == (len(self.y_scale), len(self.static_scale)),
             f"The scaling is for {len(self.y_scale)} channel(s) and {len(self.static_scale)} static covariate(s), the series "
@@ -183,14 +185,14 @@ class Scaling:
         return Series(_cast(t), y, mask, _cast(static))
 
     def apply_to_new(self, series: Series, origins: np.ndarray | None = None) -> Series:
-        """The same for series that the model was not trained on: raises where a number is too large for its arithmetic."""
+        """The same for series that the model was not trained on: raises where a scaled number is too large."""
         scaled = self.apply(series, origins)
         for name in ("t", "y", "static"):
             self.refuse_far(name, getattr(series, name), getattr(scaled, name))
         return scaled
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and lists; floats survive a round trip bit by bit."""
+        """Plain numbers and lists, from which floats are read back bit by bit."""
         fields = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in vars(self).items()}
         return {**fields, "training_range": None if self.training_range is None else self.training_range.to_json()}
 
@@ -223,11 +225,11 @@ def series_origins(t: np.ndarray, observed: np.ndarray, origin: Origin) -> np.nd
 def _moments(x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     axes = tuple(range(x.ndim - 1))
     count = np.maximum(mask.sum(axes), 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # an infinite scale is refused with a message
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite scale raises an error later
         mean = np.where(mask, x, 0.0).sum(axes) / count
         centred = np.where(mask, x - mean.reshape((1,) * (x.ndim - 1) + mean.shape), 0.0)
         std = np.sqrt((centred**2).sum(axes) / count)
-    # A constant channel has nothing to scale; rounding must not be blown up to unit variance.
+    # A constant channel is not scaled: that would turn rounding errors into unit variance.
     return mean, np.where(std > 1e-12 * np.maximum(np.abs(mean), 1e-300), std, 1.0)
 
 
@@ -236,7 +238,7 @@ def _host(x: Any) -> Any:
 
 
 def _cast(x: Any) -> Any:
-    # NumPy stays NumPy: a compiled function takes it in faster than a detour over `jnp.asarray`.
+    # NumPy arrays stay as they are: compiled functions read them faster than `jnp.asarray` does.
     dtype = jnp.result_type(float)
-    with np.errstate(over="ignore"):  # what becomes infinite is refused by whoever asked
+    with np.errstate(over="ignore"):  # callers check for infinite numbers
         return x.astype(dtype) if checks.is_traced(x) else np.asarray(x, dtype)

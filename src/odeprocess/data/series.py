@@ -1,7 +1,7 @@
 """Irregular series: padded arrays with a mask for every value.
 
-`Series` is written for one series. A batch is the same type with one more leading axis on every field; the functions
-of the model are written for one series and mapped over the batch with `jax.vmap`.
+`Series` is one series. A batch is the same type with one more leading axis on every field; the functions of the model are written
+for one series and mapped over the batch by `jax.vmap`.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ Array = Any  # NumPy on the host (float64, user's units), JAX inside the model
 class Series(eqx.Module):
     """Observations of one series, or of a batch of them.
 
-    Padding repeats an observed time and holds zeros, so that no NaN ever enters the model; `mask` tells what is real.
-    A point counts as observed if any of its channels is.
+    Padding has the time of an observation and zeros as values, so that no NaN enters the model; `mask` is false there. A point
+    counts as observed if any of its channels is.
     """
 
     t: Float[Array, "*batch n"]
@@ -51,7 +51,7 @@ class Series(eqx.Module):
 
 
 def make_series(t: Any, y: Any, static: Any = None) -> Series:
-    """Packs arrays into a batch of padded series, in the user's units and in float64.
+    """A batch of padded series from arrays, in the user's units and in float64.
 
     Arguments:
         t: times. `[n]` for one series, `[series, n]` for many of one length, or a list of arrays of any lengths. Any
@@ -63,7 +63,7 @@ def make_series(t: Any, y: Any, static: Any = None) -> Series:
         A batch of series (of one, if one series was given).
 
     Raises:
-        ValueError: where the arrays do not fit together; the message names the series.
+        ValueError: where the arrays do not match; the message names the series.
 
     Examples:
         >>> import odeprocess as odp
@@ -76,7 +76,7 @@ def make_series(t: Any, y: Any, static: Any = None) -> Series:
 
 
 def read_arrays(t: Any, y: Any, channels: int | None = None) -> tuple[Any, Any, np.ndarray, bool]:
-    """Checks times and values in any accepted form.
+    """Times and values in any accepted form, checked.
 
     Returns:
         `t [series, n]`, `y [series, n, channels]` with NaN where missing or padded, the length of each series, and
@@ -143,7 +143,7 @@ def _read_list(t: Sequence[Any], y: Sequence[Any], channels: int | None) -> tupl
 
 
 def _widest(y: Sequence[Any]) -> int:
-    """Channels of the first series that has any values."""
+    """The number of channels of the first series that has values."""
     return next((np.shape(v)[1] for v in y if np.ndim(v) == 2 and np.size(v)), 1)
 
 
@@ -175,7 +175,7 @@ def pack(t: Any, y: Any, static: np.ndarray, length: int | None = None) -> Serie
     y = xp.pad(y, ((0, 0), (0, extra), (0, 0)), constant_values=np.nan)
     mask = ~xp.isnan(y)
     if not checks.is_traced(t, y):
-        # What was not observed must not stretch the range of times: it takes the time of an observation.
+        # Unobserved points take the time of an observation, so that they do not extend the range of times.
         observed = mask.any(-1)
         t = np.where(observed, t, np.take_along_axis(t, observed.argmax(-1, keepdims=True), -1))
     return Series(t, xp.where(mask, y, 0.0), mask, static)
@@ -186,7 +186,7 @@ def _numpy_for(x: Any) -> Any:
 
 
 def filled_up(series: Series, count: int, length: int) -> Series:
-    """The same series, padded to `length` points, and to `count` series by some that have no observation."""
+    """The series padded to `length` points, and the batch to `count` series by series without observations."""
     more = ((0, count - len(series)), (0, length - series.t.shape[1]))
     t = np.pad(np.pad(series.t, ((0, 0), more[1]), mode="edge"), (more[0], (0, 0)), mode="edge")
     y, mask = (np.pad(x, (*more, (0, 0))) for x in (series.y, series.mask))
@@ -194,10 +194,9 @@ def filled_up(series: Series, count: int, length: int) -> Series:
 
 
 def bucket(n: int, least: int = 1, *, powers: int = 64, parts: int = 4) -> int:
-    """The padded length for `n` points: powers of two, up to that of `powers`, then `parts` equal steps between them.
+    """The padded length for `n` points: a power of two up to `powers`, and beyond it one of `parts` equal steps between powers.
 
-    Every length that falls in one bucket shares one compilation. Quarter steps keep the padding of long queries
-    under a fifth, where it would cost real time.
+    All lengths with the same padded length share one compilation. Four steps keep the padding of long queries under a fifth.
     """
     n = max(n, least)
     power = 1 << (n - 1).bit_length()

@@ -1,7 +1,7 @@
-"""Tasks: which points of a series the model is given (context) and which it must explain (target).
+"""Tasks: which points of a series are given (context) and which are predicted (target).
 
-The context lies inside the target by construction. Shapes are fixed by the sampler's ranges, so one compilation
-serves every draw, and drawing happens inside the compiled training loop.
+The context is part of the target by construction. Shapes depend on the sampler's ranges alone, so all draws share one
+compilation, and tasks are drawn inside the compiled training loop.
 """
 
 import dataclasses
@@ -17,9 +17,12 @@ from odeprocess.common import checks
 
 from .series import Series
 
+FORECAST_SHARE = 0.3  # of the tasks with split="mixed"; chosen by hand
+DEFAULT_EMPTY = 0.1  # probability of a task without context, where the first point is not always in it; chosen by hand
+
 
 class Task(eqx.Module):
-    """Points of one series with two masks over their values."""
+    """Points of one series, and two masks over their values."""
 
     points: Series
     context: Bool[Array, "*batch n channels"]
@@ -40,7 +43,7 @@ class Task(eqx.Module):
 
 
 class Selection(eqx.Module):
-    """The choices behind a batch of tasks: small, so that a whole epoch of them is drawn at once."""
+    """The random choices of a batch of tasks: small arrays, so that a whole epoch of them is drawn at once."""
 
     index: Int[Array, "*batch points"]
     num_context: Int[Array, "*batch"]
@@ -59,7 +62,7 @@ class TaskSampler:
         shared: what the series of a batch share: their `"sizes"` (the paper), also which `"points"`, or `"nothing"`.
         empty: the probability that a task has no context at all; by default 0.1, and 0 where the first point is always in.
         split: `"random"` points; `"prefix"`: the context is the earliest of the target, a forecast; `"mixed"`: a forecast in
-            three tasks of ten, random points in the others; `"channel"`: one channel is hidden from the context.
+            three of ten tasks, random points in the others; `"channel"`: one channel is hidden from the context.
     """
 
     context: tuple[int, int] = (1, 10)
@@ -84,18 +87,18 @@ class TaskSampler:
                     good, f"`{name}` is {checks.shown(pair)}; expected (least, most), whole numbers with 0 ≤ least ≤ most."
                 )
         if self.extra is not None:
-            checks.require(self.context[1] + self.extra[1] > 0, "`context` and `extra` are both (0, 0): no targets at all.")
+            checks.require(self.context[1] + self.extra[1] > 0, "`context` and `extra` are both (0, 0): no targets are left.")
         checks.choice("shared", self.shared, ("sizes", "points", "nothing"))
         checks.choice("split", self.split, ("random", "prefix", "mixed", "channel"))
         if self.empty is None:
-            object.__setattr__(self, "empty", 0.0 if self.first_point else 0.1)
+            object.__setattr__(self, "empty", 0.0 if self.first_point else DEFAULT_EMPTY)
         checks.require(
             checks.is_number(self.empty) and 0.0 <= self._empty < 1.0,
             f"`empty` is {checks.shown(self.empty)}; expected a probability, 0 ≤ empty < 1.",
         )
         checks.require(
             not (self.first_point and self._empty),
-            "`first_point` says that the first point is always in, `empty` that it is not.",
+            "`first_point` puts the first point into every context, but `empty` is above 0.",
         )
         checks.require(
             not (self.first_point and self.context[0] < 1),
@@ -108,26 +111,26 @@ class TaskSampler:
         return self.empty
 
     def num_points(self, length: int) -> int:
-        """How many points a task holds, for series padded to `length`."""
+        """The number of points of a task, for series padded to `length`."""
         return length if self.extra is None else min(length, self.context[1] + self.extra[1])
 
     def draw(self, series: Series, *, key: Any) -> Task:
-        """One task for each series of a batch, as one step of training sees them."""
+        """One task for each series of a batch, as in one step of training."""
         series = jax.tree.map(jnp.asarray, series)
         return jax.vmap(take)(series, self.select(series, key=key))
 
     def select(self, series: Series, *, key: Any) -> Selection:
-        """The choices for one task a series; `take` gathers the points."""
+        """The choices for one task of each series; `take` gathers the points."""
         observed, t = series.observed, series.t
         batch, length = observed.shape
         sizes_key, points_key, channel_key = jr.split(key, 3)
-        # Few and large draws: each call of a random function costs compile time.
+        # A few large draws: each call of a random function takes compile time.
         u = jr.uniform(sizes_key, (1 if self.shared != "nothing" else batch, 3), t.dtype)
         score = jr.uniform(points_key, (1 if self.shared == "points" else batch, length), t.dtype)
         num_context, num_target = self._sizes(u, observed.sum(-1, dtype=jnp.int32))
         forecast = jnp.full(batch, self.split == "prefix")
         if self.split == "mixed":
-            forecast = jr.bernoulli(channel_key, 0.3, (batch,))
+            forecast = jr.bernoulli(channel_key, FORECAST_SHARE, (batch,))
         order = jax.vmap(self._order)(jnp.broadcast_to(score, t.shape), t, observed, num_target, forecast)
         hidden = jnp.full((batch,), -1, jnp.int32)
         if self.split == "channel":
@@ -142,17 +145,17 @@ class TaskSampler:
         num_context = jnp.minimum(num_context, available)
         if self.extra is None:
             return num_context, available
-        # A task without any target teaches nothing: an empty context comes with at least one extra point.
+        # A task needs a target: an empty context has at least one extra point.
         num_extra = jnp.maximum(_between(u[:, 2], *self.extra), (num_context == 0).astype(num_context.dtype))
         return num_context, jnp.minimum(num_context + num_extra, available)
 
     def _order(self, score, t, observed, num_target, forecast):
-        """The points of one series, the chosen ones first and the context before the rest of them."""
-        # Sorting random scores is a random permutation; padding sorts last, a forced first point sorts first.
+        """The points of one series: the context, then the other targets, then the rest."""
+        # Sorted random scores are a random permutation. Padding comes last, and a first point that must be in the context first.
         score = jnp.where(observed, score, 2.0)
         if self.first_point:
             score = score.at[jnp.argmin(jnp.where(observed, t, jnp.inf))].add(-1.0)
-        order = jax.lax.top_k(-score, self.num_points(t.shape[0]))[1]  # XLA sorts slowly on CPUs, and few points are needed
+        order = jax.lax.top_k(-score, self.num_points(t.shape[0]))[1]  # XLA's sort is slow on CPUs, and few points are needed
         if self.split in ("prefix", "mixed"):
             chosen = jnp.arange(order.shape[0], dtype=jnp.int32) < num_target
             order = order[jnp.argsort(jnp.where(chosen & forecast, t[order], jnp.inf), stable=True)]

@@ -1,4 +1,4 @@
-"""How far the training series reached: so that whoever goes beyond is told."""
+"""Training ranges, and the warnings for observations and queries outside them."""
 
 import dataclasses
 import warnings
@@ -12,26 +12,27 @@ from odeprocess.common.dataclass_json import read_array, read_dataclass
 
 from .series import Series
 
-SLACK = 0.05  # of the training times' range: what lies beyond it by less is rounding, or the margin of a plot
-SPARE = 0.5  # of the training values' range: fresh series go a little beyond those that were seen
-ROUNDING = 1e-6  # of a number that never varied in training: it need not be the same to the last digit
+# Margins around the training range without a warning, chosen by hand.
+TIME_MARGIN = 0.05  # of the range of times: rounding, and the margins of plots
+VALUE_MARGIN = 0.5  # of the range of values or covariates: those of new series may be somewhat larger
+ROUNDING = 1e-6  # of a number that was the same in all training series
 
 
 class ExtrapolationWarning(UserWarning):
-    """An observation or a query lies outside what the model was trained on."""
+    """An observation or a query lies outside the training range."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingRange:
-    """Between which numbers all training series lay, in the user's units: the least and the greatest, `[2, …]` each.
+    """The smallest and largest numbers of the training series, in the user's units, `[2, …]` each.
 
-    NaN for a channel that was never observed: nothing is outside of what nobody knows.
+    NaN for a channel that was never observed, for which nothing is outside the range.
 
     Attributes:
         t: times, counted from where each series' time begins.
         y: values, by channel.
         static: covariates.
-        relative: whether each series has a beginning of its own to count from, or all share one clock.
+        relative: whether times count from the origin of each series, or from one that all share.
     """
 
     t: np.ndarray
@@ -41,7 +42,7 @@ class TrainingRange:
 
     @classmethod
     def of(cls, series: Series, origins: np.ndarray, *, relative: bool, alike: bool = False) -> "TrainingRange":
-        """That of some series, whose times begin at `origins`; if channels are all `alike`, like pixels, they share one range."""
+        """The range of series whose times count from `origins`; channels that are all `alike`, like pixels, share one range."""
         t = np.asarray(series.t, np.float64) - origins[:, None]
         y, static = np.asarray(series.y, np.float64), np.asarray(series.static, np.float64)
         values = _ends(y, np.asarray(series.mask))
@@ -50,32 +51,32 @@ class TrainingRange:
         return cls(_ends(t[np.asarray(series.observed)]), values, _ends(static), relative)
 
     def beyond_times(self, t: np.ndarray) -> np.ndarray:
-        """Which times, counted from where their series begin, lie outside."""
-        return _beyond(t, self.t, SLACK)
+        """Which times, counted from the origins of their series, lie outside."""
+        return _beyond(t, self.t, TIME_MARGIN)
 
     def beyond_values(self, y: np.ndarray) -> np.ndarray:
-        """Which values `[…, channels]` lie far outside; a missing one does not."""
-        return _beyond(y, self.y, SPARE)
+        """Which values `[…, channels]` lie far outside; missing ones do not."""
+        return _beyond(y, self.y, VALUE_MARGIN)
 
     def times_note(self, t: np.ndarray) -> str | None:
-        """What to tell whoever asks about these times, or observed something at them."""
+        """The warning for observations or queries at these times, `None` if none is due."""
         outside = t[self.beyond_times(t)]
         if not outside.size:
             return None
+        counted = " (counted from where a series begins)" if self.relative else ""
         return (
             f"Times from {outside.min():.10g} to {outside.max():.10g} lie outside those of the training series, "
-            f"{self.t[0]:.10g} to {self.t[1]:.10g}{' (counted from where a series begins)' if self.relative else ''}. What the "
-            "model says there is extrapolated: the further away, the less its intervals can be relied on. Train on series that "
-            "go as far."
+            f"{self.t[0]:.10g} to {self.t[1]:.10g}{counted}. Predictions there are extrapolations, and their intervals are less "
+            "reliable the further away they are. Train on series that cover these times."
         )
 
     def values_note(self, y: np.ndarray) -> str | None:
-        """What to tell whoever observed these values `[…, channels]`."""
+        """The warning for observed values `[…, channels]`, `None` if none is due."""
         return self._note(y, self.beyond_values(y), self.y, "Observed values", "channel")
 
     def static_note(self, static: np.ndarray) -> str | None:
-        """What to tell whoever has series with these covariates `[series, k]`."""
-        return self._note(static, _beyond(static, self.static, SPARE), self.static, "Static covariates", "covariate")
+        """The warning for covariates `[series, k]`, `None` if none is due."""
+        return self._note(static, _beyond(static, self.static, VALUE_MARGIN), self.static, "Static covariates", "covariate")
 
     @staticmethod
     def _note(x: np.ndarray, outside: np.ndarray, ends: np.ndarray, what: str, each: str) -> str | None:
@@ -85,8 +86,8 @@ class TrainingRange:
         low, high = ends[:, place[-1]]
         return (
             f"{what} lie far outside those of the training series ({outside.sum()} of {outside.size}): {each} {place[-1]} is "
-            f"{x[place]:.6g}, and was between {low:.6g} and {high:.6g}. The model has not learned what such series do. Check "
-            "their units, or train on series like them."
+            f"{x[place]:.6g}, and was between {low:.6g} and {high:.6g}. The model was not trained on such series. Check their "
+            "units, or train on series like them."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -111,7 +112,7 @@ class TrainingRange:
 
 
 def warn(*notes: str | None) -> None:
-    """Passes notes on as warnings that point at a line of the user's."""
+    """Issues notes as warnings that point at the user's line."""
     for note in notes:
         if note is not None:
             warnings.warn(note, ExtrapolationWarning, stacklevel=depth_of_user())

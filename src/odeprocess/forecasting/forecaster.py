@@ -1,7 +1,7 @@
 """`Forecaster`: from a long table to a trained model, and from the rows of new series to predictions with intervals."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -15,6 +15,7 @@ from odeprocess.posterior.latent_posterior import choose_inference
 from odeprocess.posterior.model import Model
 from odeprocess.posterior.model_folder import damaged
 from odeprocess.posterior.posterior import DRAWS, Of, Posterior
+from odeprocess.process import Spec
 from odeprocess.training.fit import fit
 
 from . import evaluate
@@ -143,7 +144,8 @@ class Forecaster(AbstractEstimator):
         if self.verbose:
             print("\n".join(found.notes))
         self.model_, self.layout_ = found.model, layout
-        self.choices_, self.notes_ = found.recipe.to_json() | {"scores": found.scores}, [*told, *found.notes]
+        scores = {name: score if np.isfinite(score) else None for name, score in found.scores.items()}  # as JSON has it
+        self.choices_, self.notes_ = found.recipe.to_json() | {"scores": scores}, [*told, *found.notes]
         return self
 
     def predict(
@@ -253,19 +255,25 @@ class Forecaster(AbstractEstimator):
         """Writes the forecaster to a folder: a model folder, whose `model.json` holds the rest; see `Model.save`."""
         self._check_fitted()
         learned = {"layout": self.layout_.to_json(), "choices": self.choices_, "notes": self.notes_}
-        card = {"params": self.get_params(), **learned}
+        params = self.get_params()
+        if isinstance(self.model, Spec):
+            params["model"] = self.model.to_json()
+        card = {"params": params, **learned}
         dataclasses.replace(self.model_, info={**self.model_.info, FORECASTER: card}).save(folder)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Forecaster":
-        """Reads what `save` wrote; its predictions are the same bit by bit."""
-        model = Model.load(folder)
+    def load(cls, folder: str | Path, parts: Iterable[Callable[..., Any]] = ()) -> "Forecaster":
+        """Reads what `save` wrote; its predictions are the same bit by bit. `parts` are as in `odeprocess.load`."""
+        model = Model.load(folder, parts)
         if FORECASTER not in model.info:
             raise ValueError(f"{folder} holds a model, but no forecaster: it knows no columns. Load it with odeprocess.load.")
         with damaged(folder):
             card = read_fields(FIELDS, model.info[FORECASTER], f"info.{FORECASTER}", needed=tuple(FIELDS))
             hints = {name: hint for name, hint in get_type_hints(cls.__init__).items() if name != "return"}
-            forecaster = cls(**read_fields(hints, card["params"], f"info.{FORECASTER}.params"))
+            params = read_fields(hints, card["params"], f"info.{FORECASTER}.params")
+            if isinstance(params.get("model"), dict):
+                params["model"] = Spec.from_json(params["model"])
+            forecaster = cls(**params)
             checks.whole("draws", forecaster.draws, 1, checks.MOST_DRAWS)
             layout = Layout.of_model(model)
         assert layout is not None  # there is a forecaster

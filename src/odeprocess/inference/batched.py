@@ -1,4 +1,7 @@
-"""The compiled functions under `Posterior`: batches in scaled units, one compilation for each bucket of shapes."""
+"""The compiled functions behind `Posterior`, for batches of series in scaled units.
+
+Callers pad series, points and times to few sizes (`odeprocess.data.series.bucket`), so that each size compiles once.
+"""
 
 from typing import Any
 
@@ -13,15 +16,15 @@ from odeprocess.process import Process, Summary
 from odeprocess.process.solvers import Extent
 
 from .modes import NUM_STARTS
-from .randomised_map import Ensemble, most_likely_mode, randomised_map_draws
+from .randomised_map import Ensemble, find_best_mode, sample_posterior
 
-Belief = Normal | Ensemble
-SERIES_AT_ONCE = 256  # that a GPU refines together
+Belief = Normal | Ensemble  # a posterior over latents: the encoder's, or draws of the exact one
+SERIES_AT_ONCE = 256  # series whose draws a GPU computes together; chosen by hand
 
 
 @compiled
 def observe(process: Process, summary: Summary, series: Series) -> tuple[Summary, Normal]:
-    """Adds the observations of `series` to `summary`; also the belief that follows."""
+    """The summary with the observations of `series` added, and the encoder's posterior (eq. 3 of `docs/inference.md`)."""
 
     def one(summary, series):
         summary = summary.merge(process.inference.summarise(series))
@@ -31,14 +34,14 @@ def observe(process: Process, summary: Summary, series: Series) -> tuple[Summary
 
 
 @compiled
-def summaries(process: Process, series: Series) -> Summary:
-    """The summary of each series alone."""
+def summarise(process: Process, series: Series) -> Summary:
+    """The encoder's summary of each series."""
     return jax.vmap(process.inference.summarise)(series)
 
 
 @compiled(static_argnums=2)
 def draw(belief: Belief, keys: Any, n: int) -> Any:
-    """Latent draws `[series, n, z]`; draw i is the same whatever n is."""
+    """Draws of latents `[series, n, z]`; draw i is the same whatever n is."""
     return jax.vmap(lambda q, key: sample_latents(q, key, n))(belief, keys)
 
 
@@ -54,32 +57,35 @@ def exact_draws(
     steps: int,
     extent: Extent,
 ) -> Ensemble:
-    """The posterior given all observations `series`, worked out from the encoder's `belief`."""
+    """Draws of the exact posterior given all observations `series` (section 5 of `docs/inference.md`).
+
+    Searches begin at draws of `start`: the encoder's `belief`, or draws of the posterior before an update.
+    """
 
     def one(arguments):
         belief, start, key, series = arguments
-        begin = sample_latents(start, key, n)
+        starts = sample_latents(start, key, n)
         with jax.default_matmul_precision("highest"):  # GPUs would multiply in fewer digits than the fit needs
-            return randomised_map_draws(process, belief, begin, series, jr.fold_in(key, 1), n, steps, extent, noise_scale)
+            return sample_posterior(process, belief, starts, series, jr.fold_in(key, 1), n, steps, extent, noise_scale)
 
-    return _over_series(one, (belief, start, keys, series))
+    return _map_over_series(one, (belief, start, keys, series))
 
 
 @compiled(static_argnums=(4, 5))
-def modes(process: Process, belief: Normal, keys: Any, series: Series, steps: int, extent: Extent) -> tuple[Any, Any]:
-    """The likeliest latents given all observations `series`, `[series, z]`; also how badly they fit, in squared residuals."""
+def find_best_modes(process: Process, belief: Normal, keys: Any, series: Series, steps: int, extent: Extent) -> tuple[Any, Any]:
+    """The posterior mode of each series given all its observations, `[series, z]`, and the cost there (eq. 5)."""
 
     def one(arguments):
         belief, key, series = arguments
         with jax.default_matmul_precision("highest"):
-            found = most_likely_mode(process, belief, sample_latents(belief, key, NUM_STARTS), series, steps, extent)
+            found = find_best_mode(process, belief, sample_latents(belief, key, NUM_STARTS), series, steps, extent)
         return found.z, found.data_cost + found.prior_cost
 
-    return _over_series(one, (belief, keys, series))
+    return _map_over_series(one, (belief, keys, series))
 
 
-def _over_series(one: Any, arguments: Any) -> Any:
-    # On CPUs one series after the other: its draws fill the caches, and many at once would take three times as long.
+def _map_over_series(one: Any, arguments: Any) -> Any:
+    # On CPUs one series after the other: its draws fill the caches, and several at once took three times as long.
     at_once = None if jax.default_backend() == "cpu" else min(SERIES_AT_ONCE, len(jax.tree.leaves(arguments)[0]))
     return jax.lax.map(one, arguments, batch_size=at_once)
 
@@ -95,16 +101,16 @@ def sample_latents(q: Belief, key: Any, n: int) -> Any:
 
 @compiled(static_argnums=3)
 def decode(process: Process, z: Any, t: Any, extent: Extent) -> tuple[AbstractDistribution, Any]:
-    """Decodes draws `z [series, n, z]` at `t [series, m]`: a distribution `[series, n, m, channels]` and what was reached."""
+    """The predictions `[series, n, m, channels]` of draws `z [series, n, z]` at `t [series, m]`, and which are finite."""
     over_draws = jax.vmap(lambda z, t: process.predict(z, t, extent), (0, None))
     with jax.default_matmul_precision("highest"):
         predicted, ok = jax.vmap(over_draws)(z, t)
-    squares = predicted.mean**2 + predicted.std**2  # what moments are made of
+    squares = predicted.mean**2 + predicted.std**2  # moments need them, and they may overflow where values do not
     return predicted, ok & jnp.isfinite(squares).all(-1)
 
 
 def with_noise_factors(belief: Belief, predicted: AbstractDistribution) -> AbstractDistribution:
-    """The decoded draws of a belief, `[series, n, m, channels]`, each with its own factor of the noise."""
+    """The predictions `[series, n, m, channels]` of a posterior's draws, the noise of each multiplied by its factor (eq. 17)."""
     if not isinstance(belief, Ensemble) or not isinstance(predicted, Normal):
         return predicted
     factor = belief.noise[:, : predicted.loc.shape[1], None, None]
@@ -113,13 +119,13 @@ def with_noise_factors(belief: Belief, predicted: AbstractDistribution) -> Abstr
 
 @compiled
 def sample_observations(predicted: AbstractDistribution, keys: Any) -> Any:
-    """One observation for each decoded number."""
+    """One observation for each predicted distribution."""
     return jax.vmap(lambda p, key: p.sample(jr.split(key)[1]))(predicted, keys)
 
 
 @compiled
 def moments(predicted: AbstractDistribution) -> tuple[Any, Any, Any]:
-    """Mean, standard deviation of the function, and that of observations, over the draws."""
+    """Over the draws: the mean, the standard deviation of the function, and that of observations."""
     mean = predicted.mean.mean(1)
     spread = predicted.mean.var(1)
     return mean, jnp.sqrt(spread), jnp.sqrt(spread + (predicted.std**2).mean(1))
@@ -127,7 +133,7 @@ def moments(predicted: AbstractDistribution) -> tuple[Any, Any, Any]:
 
 @compiled
 def mixture_log_prob(predicted: AbstractDistribution, y: Any) -> Any:
-    """Log density of each value of `y [series, m, channels]` under all draws."""
+    """The log density of each value of `y [series, m, channels]` under the mixture of all draws."""
     each = predicted.log_prob(y[:, None].astype(predicted.mean.dtype))
     return jax.nn.logsumexp(each, 1) - jnp.log(each.shape[1]).astype(each.dtype)
 
@@ -141,7 +147,7 @@ def mixture_joint_log_prob(predicted: AbstractDistribution, y: Any, mask: Any) -
 
 @compiled(static_argnames="of_function")
 def quantiles(predicted: AbstractDistribution, q: Any, *, of_function: bool) -> Any:
-    """Quantiles over the draws, `[q, series, m, channels]`."""
+    """Quantiles `[q, series, m, channels]`: of the function over the draws, or of observations under the mixture of all draws."""
     q = q.astype(predicted.mean.dtype)
     if of_function:
         return jnp.quantile(predicted.mean, q, axis=1)
@@ -153,7 +159,11 @@ def quantiles(predicted: AbstractDistribution, q: Any, *, of_function: bool) -> 
 def log_density(
     process: Process, belief: Belief, proposal: Belief, keys: Any, series: Series, n: int, extent: Extent, joint: bool
 ) -> tuple[Any, Any]:
-    """Log densities of scaled observations, by importance sampling from `proposal` (which may be the belief itself)."""
+    """Log densities of scaled observations by importance sampling from `proposal`, which may be `belief` itself.
+
+    Of all values of a series together if `joint`, else of each value, NaN where it is missing; and whether the solver reached
+    every observation.
+    """
 
     def one(belief, proposal, key, series):
         z = sample_latents(proposal, key, n)
@@ -174,5 +184,5 @@ def _batched(tree: Any) -> Any:
 
 
 def belief_log_prob(belief: Belief, z: Any) -> Any:
-    """Log density of draws `[n, z]` under a belief over one series' latents; 0 for its own draws, which weigh the same."""
+    """The log density of draws `[n, z]` under a posterior of one series' latents; 0 for an ensemble, of equal weights."""
     return jnp.zeros(z.shape[0], z.dtype) if isinstance(belief, Ensemble) else jax.vmap(belief.log_prob)(z).sum(-1)

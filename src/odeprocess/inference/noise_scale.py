@@ -1,33 +1,41 @@
-"""What is known of the noise of single series."""
+"""The noise of a single series: a scaled inverse-χ² distribution of its variance (section 6 of `docs/inference.md`)."""
 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+# The least cube root of χ² over its degrees of freedom, so that no draw divides by nearly zero: χ² is at least 2.7 % of its mean.
+# Chosen by hand.
+LEAST_CUBE_ROOT = 0.3
+
 
 class NoiseScale(NamedTuple):
-    """How well a process fits series it has not seen, as the noise in units of σ: squared, it is `scale`·ν/χ²(ν) for a series.
+    """The distribution of s², the factor of the noise variance of a series: scaled inverse χ²(ν, τ²) (eq. 16).
 
-    With it a series that cannot be fitted as well as others (it may be unlike any in training) is trusted less, and its
-    future is less certain.
+    A series that the process cannot fit as well as others, for example because it is unlike all series in training, gets more
+    noise, and so wider predictions.
 
     Attributes:
-        freedom: ν; small where series differ much.
-        scale: the typical square.
+        freedom: the degrees of freedom ν; small where series differ much in how well they are fitted.
+        scale: the typical factor τ².
     """
 
     freedom: Any
     scale: Any
 
-    def draws(self, cost: Any, count: Any, normal: Any) -> Any:
-        """Factors of the noise of a series with `count` values and a sum of squares `cost`, one for each standard `normal`.
+    def sample(self, cost: Any, count: Any, normal: Any) -> Any:
+        """A factor s of the noise of a series given its observations (eq. 17), for each standard `normal` number.
 
-        How far its latents are from all others counts among the squares: that too is a sign of a strange series.
+        Arguments:
+            cost: the sum of squared residuals at a mode, those of the latents included: latents that are far from the prior's
+                mean are another sign of an unusual series.
+            count: the number of observed values.
+            normal: standard normal numbers, which Wilson and Hilferty's approximation turns into χ² ones.
         """
         freedom = self.freedom + count
-        cube = 1.0 - 2.0 / (9.0 * freedom) + normal * jnp.sqrt(2.0 / (9.0 * freedom))  # Wilson and Hilferty's χ²
-        return jnp.sqrt((self.freedom * self.scale + cost) / (freedom * jnp.maximum(cube, 0.3) ** 3))
+        cube_root = 1.0 - 2.0 / (9.0 * freedom) + normal * jnp.sqrt(2.0 / (9.0 * freedom))
+        return jnp.sqrt((self.freedom * self.scale + cost) / (freedom * jnp.maximum(cube_root, LEAST_CUBE_ROOT) ** 3))
 
     def log_likelihood(self, cost: Any, count: Any) -> Any:
-        """Of a sum of squares of `count` values, whatever the noise of the series is; up to a constant."""
+        """The log likelihood of a sum of `count` squared residuals with s² integrated out (eq. 18), up to a constant."""
         return -0.5 * (self.freedom + count) * jnp.log(self.freedom * self.scale + cost)

@@ -1,20 +1,18 @@
-"""Inference beyond one pass of the encoder: draws that are each fitted to the observations.
+"""Randomised maximum a posteriori: draws of the posterior, each the solution of a perturbed least-squares problem.
 
-Randomised maximum a posteriori: a draw of the prior and a draw of the measurement noise define a least-squares problem
-whose solution is one draw of the posterior. For a linear model that is exact; for a curved one every draw still lies on
-the curves that agree with the data, where a normal distribution around the mode would not. Without observations it is
-the prior.
-
-Where the prior is a mixture, each draw first gets a part of it, as likely as the observations make that part.
+Section 5 of `docs/inference.md`. A draw of the prior and a draw of the measurement noise define a least-squares problem, whose
+solution is one draw of the posterior. For a process that is linear in its latents the draws have the exact posterior. For
+others they are an approximation, but each draw still fits the observations, which draws of a normal distribution around the mode
+would not. Without observations they are draws of the prior. Under a mixture prior, each draw belongs to one component.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from odeprocess.common.distributions import Normal
 from odeprocess.common.linear_algebra import project, solve_triangular
@@ -27,48 +25,51 @@ from .least_squares import TOLERANCE, LeastSquaresProblem, LevenbergMarquardtSta
 from .modes import Mode, find_modes
 from .noise_scale import NoiseScale
 
-MAX_UNSOLVED_SHARE = 0.05  # the share of draws that may be far from a solution
-MIN_SOLVED_SHARE = 0.2  # the share of draws that others may be replaced by
-TEMPERED_SHARE, TEMPERING_POWER = 0.05, 0.25
-GAUSS_NEWTON_STEPS = 3  # with the derivative at the mode
-GOLDEN_RATIO = 0.5 * (5**0.5 - 1)  # whose multiples fill the unit interval evenly, however many there are
+# All chosen by hand.
+MAX_UNSOLVED_SHARE = 0.05  # share of draws above their cost limit beyond which there is another round of searches
+MIN_SOLVED_SHARE = 0.2  # share of draws below their cost limit from which on they replace the others
+TEMPERED_SHARE, TEMPERING_POWER = 0.05, 0.25  # share of draws whose component is drawn by the evidence to this power (eq. 10)
+CHORD_STEPS = 3  # with the Jacobian at the mode, for a first estimate of a draw
+GOLDEN_RATIO = 0.5 * (5**0.5 - 1)  # φ of eq. 14: multiples of it, modulo 1, fill the unit interval evenly, however many there are
 
 
 class Ensemble(eqx.Module):
-    """A belief that is nothing but its draws: latents, and a factor of the noise."""
+    """A posterior that is represented by its draws: latents, and a factor of the noise for each."""
 
     z: Float[Array, "*series n z"]
     noise: Float[Array, "*series n"]
 
 
 class Draw(NamedTuple):
-    """What makes a draw's problem its own.
+    """The perturbed problem (eqs. 11 and 12) whose solution is one draw; stacked for several.
 
     Attributes:
         data: perturbed observations.
         std: their noise.
-        centre: where the prior pulls to, whitened.
-        mode: the one it belongs to.
-        limit: the cost under which it counts as solved.
+        centre: the whitened draw of the prior towards which the latents are pulled.
+        mode: that of the component to which the draw belongs.
+        limit: the cost below which it counts as solved (eq. 13).
+        noise: the factor of the noise.
     """
 
-    data: Any
-    std: Any
-    centre: Any
+    data: Float[Array, "*draws n channels"]
+    std: Float[Array, "*draws n channels"]
+    centre: Float[Array, "*draws z"]
     mode: Mode
-    limit: Any
+    limit: Float[Array, "*draws"]
+    noise: Float[Array, "*draws"]
 
-    def problem(self, of: LeastSquaresProblem) -> LeastSquaresProblem:
-        """The problem of its series, with its own noise and part of the prior."""
-        return of._replace(std=self.std, prior=self.mode.prior)
+    def perturb(self, problem: LeastSquaresProblem) -> LeastSquaresProblem:
+        """The problem of the series with the noise and the component of this draw."""
+        return problem._replace(std=self.std, prior=self.mode.prior)
 
 
-def randomised_map_draws(
+def sample_posterior(
     process: Process,
     belief: Normal,
-    start: Any,
+    starts: Float[Array, "draws z"],
     series: Series,
-    key: Any,
+    key: PRNGKeyArray,
     n: int,
     steps: int,
     extent: Extent,
@@ -78,116 +79,174 @@ def randomised_map_draws(
 
     Arguments:
         process: the process, with a normal likelihood.
-        belief: the encoder's answer, where the search for the mode begins.
-        start: where each draw begins, `[n, z]`.
+        belief: the encoder's posterior, at whose mean one search for a mode begins.
+        starts: latents at which the searches for the draws may begin.
         series: the observations, in scaled units.
-        key: of the draws; draw i is the same whatever n is, unless it is replaced.
+        key: of the draws. Draw i is the same whatever n is, unless it is replaced.
         n: number of draws.
-        steps: double steps of the solver for a draw, on average and at most.
+        steps: double steps for each draw: on average, and at most.
         extent: how far the flow is integrated.
-        noise_scale: how the noise scale varies between series; `None` where it does not.
+        noise_scale: the distribution of the series' noise; `None` where all series have the same.
     """
-    problem, mixture, found = _search_modes(process, belief, start, series, steps, extent, noise_scale)
-    y, count = jnp.where(series.mask, series.y, 0.0), series.mask.sum(dtype=belief.loc.dtype)
-    chance = jr.uniform(jr.fold_in(key, 2**31 - 1), (), y.dtype)
-    shares = jnp.cumsum(_component_probabilities(found.log_weight, mixture.log_weights))
-    parts = jnp.searchsorted(shares, (chance + GOLDEN_RATIO * jnp.arange(n).astype(y.dtype)) % 1.0).clip(0, len(mixture) - 1)
-    places = jnp.cumsum(parts[:, None] == jnp.arange(len(mixture))[None], 0)[jnp.arange(n), parts] - 1
+    problem, mixture, modes = _find_modes(process, belief, starts, series, steps, extent, noise_scale)
+    components, places = _assign_components(mixture, modes, n, jr.fold_in(key, 2**31 - 1))
 
-    def draw(part, place):
-        # Draws come in pairs with opposite noise, so that their mean is that of the posterior, wherever it is symmetric.
-        pair, sign = place // 2, 1.0 - 2.0 * (place % 2).astype(y.dtype)
-        data_key, centre_key, factor_key = jr.split(jr.fold_in(jr.fold_in(key, part), pair), 3)
-        eps = sign * jr.normal(data_key, y.shape, y.dtype)
-        centre = mixture.whitened(part, place, sign * jr.normal(centre_key, belief.loc.shape, y.dtype))
-        mode = jax.tree.map(lambda x: x[part], found)
-        normal = jr.normal(factor_key, (), y.dtype)
-        factor = (
-            jnp.ones_like(normal) if noise_scale is None else noise_scale.draws(mode.data_cost + mode.prior_cost, count, normal)
-        )
-        std = problem.std * factor
-        return Draw(y + std * eps, std, centre, mode, cost_limit(mode.data_cost / factor**2 + mode.prior_cost, count)), factor
+    def perturb(component, place):
+        mode = jax.tree.map(lambda x: x[component], modes)
+        return _perturb(problem, mixture, mode, component, place, key, noise_scale)
 
-    draws, factors = jax.vmap(draw)(parts, places)
-    z = _replace_unsolved(_solve_draws(problem, start, draws, steps), draws.limit)
-    return Ensemble(z, factors)
+    draws = jax.vmap(perturb)(components, places)
+    found = _solve_draws(problem, starts, draws, steps)
+    return Ensemble(_replace_unsolved(found, draws.limit), draws.noise)
 
 
-def most_likely_mode(process: Process, belief: Normal, start: Any, series: Series, steps: int, extent: Extent) -> Mode:
-    """The posterior's highest peak, which is found in a fraction of the time; arguments as above."""
-    _, _, found = _search_modes(process, belief, start, series, steps, extent, None)
-    return jax.tree.map(lambda x: x[jnp.argmax(found.log_weight)], found)
+def find_best_mode(
+    process: Process, belief: Normal, starts: Float[Array, "draws z"], series: Series, steps: int, extent: Extent
+) -> Mode:
+    """The mode of the most probable component, in a fraction of the time that draws take; arguments as in `sample_posterior`."""
+    _, _, modes = _find_modes(process, belief, starts, series, steps, extent, None)
+    return jax.tree.map(lambda x: x[jnp.argmax(modes.log_weight)], modes)
 
 
-def _search_modes(process, belief, start, series, steps, extent, noise_scale) -> tuple[LeastSquaresProblem, Mixture, Mode]:
+def _find_modes(
+    process: Process,
+    belief: Normal,
+    starts: Float[Array, "draws z"],
+    series: Series,
+    steps: int,
+    extent: Extent,
+    noise_scale: NoiseScale | None,
+) -> tuple[LeastSquaresProblem, Mixture, Mode]:
+    """The problem of a series, its prior, and the modes under each component of that."""
     mixture = process.before(series.static, series.channels)
     problem = LeastSquaresProblem.of(process, jax.tree.map(lambda x: x[0], mixture.parts), series, belief.loc, extent)
-    guesses = jnp.concatenate([belief.loc[None], start])
-    return problem, mixture, find_modes(problem, mixture, jnp.where(series.mask, series.y, 0.0), guesses, steps, noise_scale)
+    guesses = jnp.concatenate([belief.loc[None], starts])
+    return problem, mixture, find_modes(problem, mixture, _observed_values(series), guesses, steps, noise_scale)
 
 
-def _component_probabilities(log_weight: Any, before: Any) -> Any:
-    """The parts' probabilities; how well observations fit a part is known roughly, so a few draws go by a part of it."""
-    doubtful = before + TEMPERING_POWER * (log_weight - before)
-    return (1.0 - TEMPERED_SHARE) * jax.nn.softmax(log_weight) + TEMPERED_SHARE * jax.nn.softmax(doubtful)
+def _observed_values(series: Series) -> Float[Array, "n channels"]:
+    """The values, 0 where missing: some callers change the mask alone."""
+    return jnp.where(series.mask, series.y, 0.0)
 
 
-def _replace_unsolved(found: Solution, limit: Any) -> Any:
-    """The latents, those that are still far off replaced by ones that are not; by nothing, where hardly any is left."""
-    good = found.cost < limit
-    stand_in = jnp.argsort(~good)[jnp.arange(len(good)) % jnp.maximum(good.sum(), 1)]
-    return jnp.where((good | (good.mean() < MIN_SOLVED_SHARE))[:, None], found.z, found.z[stand_in])
+def _component_probabilities(
+    log_weight: Float[Array, " components"], log_prior: Float[Array, " components"]
+) -> Float[Array, " components"]:
+    """The posterior probabilities of the components (eq. 10).
 
-
-def _from_mode(problem: LeastSquaresProblem, draw: Draw) -> Any:
-    """A draw from its peak, by the derivative there alone: a first guess at it."""
-    own, mode = draw.problem(problem), draw.mode
-
-    def nearer(z, _):
-        return z - solve_triangular(mode.r, project(mode.q, own.residuals(z, draw.data, draw.centre))), None
-
-    return jax.lax.scan(nearer, mode.z, None, length=GAUSS_NEWTON_STEPS)[0]
-
-
-def _solve_draws(problem: LeastSquaresProblem, start: Any, draws: Draw, steps: int) -> Solution:
-    """Every draw by a search of its own.
-
-    It begins at its row of `start`, at its draw of the prior or at the guess made from its peak, whichever fits best; one that
-    got nowhere by its first step goes on from the peak.
+    The Laplace evidence is an approximation, so a small share of the draws goes by a tempered version of it.
     """
+    tempered = log_prior + TEMPERING_POWER * (log_weight - log_prior)
+    return (1.0 - TEMPERED_SHARE) * jax.nn.softmax(log_weight) + TEMPERED_SHARE * jax.nn.softmax(tempered)
 
-    def nearest(start, draw):
-        own = draw.problem(problem)
-        zs = jnp.stack([start, own.prior.colour(draw.centre, own.series.static), _from_mode(problem, draw)])
-        costs = jax.vmap(lambda z: (own.residuals(z, draw.data, draw.centre) ** 2).sum())(zs)
-        return zs[jnp.argmin(jnp.where(jnp.isnan(costs), jnp.inf, costs))]
 
-    def moved(search, draw, astray):
-        search = jax.tree.map(lambda a, b: jnp.where(astray, a, b), LevenbergMarquardtState.at(draw.mode.z), search)
-        return step(draw.problem(problem), search, draw.data, draw.centre)
+def _assign_components(
+    mixture: Mixture, modes: Mode, n: int, key: PRNGKeyArray
+) -> tuple[Int[Array, " draws"], Int[Array, " draws"]]:
+    """The component of each draw (eq. 14), and its place among the draws of that component, from 0."""
+    count, dtype = len(mixture), modes.z.dtype
+    cumulated = jnp.cumsum(_component_probabilities(modes.log_weight, mixture.log_weights))
+    level = (jr.uniform(key, (), dtype) + GOLDEN_RATIO * jnp.arange(n).astype(dtype)) % 1.0
+    components = jnp.searchsorted(cumulated, level).clip(0, count - 1)
+    so_far = jnp.cumsum(components[:, None] == jnp.arange(count)[None], 0)
+    return components, so_far[jnp.arange(n), components] - 1
 
-    def solved(z):
-        """Most draws are solved by one step: the others get what is left of all draws' steps, half of the draws at a time."""
-        count = len(z)
 
-        def more(carry):
-            searches, _, number = carry
-            return (number < 2 * steps) & (searches.relative_change > TOLERANCE).any()
+def _perturb(
+    problem: LeastSquaresProblem,
+    mixture: Mixture,
+    mode: Mode,
+    component: Int[Array, ""],
+    place: Int[Array, ""],
+    key: PRNGKeyArray,
+    noise_scale: NoiseScale | None,
+) -> Draw:
+    """The perturbed problem (eqs. 11 and 12) of the draw at this place among those of its component.
 
-        def some(carry):
-            searches, taken, number = carry
-            who = jnp.argsort(-searches.relative_change)[: (count + 1) // 2]
-            chosen, own = jax.tree.map(lambda x: x[who], (searches, draws))
-            found = jax.vmap(moved)(chosen, own, (taken[who] == 1) & (chosen.cost > own.limit))
-            return jax.tree.map(lambda x, new: x.at[who].set(new), searches, found), taken.at[who].add(1), number + 1
+    Draws at places 2j and 2j + 1 are an antithetic pair: they share their noise but for its sign. Where the posterior is
+    symmetric, their mean is that of the posterior.
+    """
+    y = _observed_values(problem.series)
+    pair, sign = place // 2, 1.0 - 2.0 * (place % 2).astype(y.dtype)
+    data_key, centre_key, scale_key = jr.split(jr.fold_in(jr.fold_in(key, component), pair), 3)
+    data_noise = sign * jr.normal(data_key, y.shape, y.dtype)
+    centre = mixture.whitened(component, place, sign * jr.normal(centre_key, mode.z.shape, y.dtype))
+    count = problem.series.mask.sum(dtype=y.dtype)
+    normal = jr.normal(scale_key, (), y.dtype)
+    cost = mode.data_cost + mode.prior_cost
+    factor = jnp.ones_like(normal) if noise_scale is None else noise_scale.sample(cost, count, normal)
+    std = problem.std * factor
+    limit = cost_limit(mode.data_cost / factor**2 + mode.prior_cost, count)
+    return Draw(y + std * data_noise, std, centre, mode, limit, factor)
 
-        begin = (jax.vmap(LevenbergMarquardtState.at)(z), jnp.zeros(count, jnp.int32), jnp.zeros((), jnp.int32))
-        searches, _, _ = jax.lax.while_loop(more, some, begin)
-        return Solution(searches.z, searches.cost)
 
+def _replace_unsolved(found: Solution, limit: Float[Array, " draws"]) -> Float[Array, "draws z"]:
+    """The latents, those above their cost limit replaced by solved ones in turn; all of them where hardly any is solved."""
+    solved = found.cost < limit
+    replacement = jnp.argsort(~solved)[jnp.arange(len(solved)) % jnp.maximum(solved.sum(), 1)]
+    kept = solved | (solved.mean() < MIN_SOLVED_SHARE)
+    return jnp.where(kept[:, None], found.z, found.z[replacement])
+
+
+def _step_from_mode(problem: LeastSquaresProblem, draw: Draw) -> Float[Array, " z"]:
+    """A first estimate of a draw: chord steps from the mode of its component, with the Jacobian there."""
+    perturbed, mode = draw.perturb(problem), draw.mode
+
+    def move(z, _):
+        return z - solve_triangular(mode.r, project(mode.q, perturbed.residuals(z, draw.data, draw.centre))), None
+
+    return jax.lax.scan(move, mode.z, None, length=CHORD_STEPS)[0]
+
+
+def _choose_start(problem: LeastSquaresProblem, start: Float[Array, " z"], draw: Draw) -> Float[Array, " z"]:
+    """Where the search for a draw begins: at `start`, its draw of the prior or the estimate from its mode, whichever costs least."""
+    perturbed = draw.perturb(problem)
+    prior_draw = perturbed.prior.colour(draw.centre, perturbed.series.static)
+    candidates = jnp.stack([start, prior_draw, _step_from_mode(problem, draw)])
+    costs = jax.vmap(lambda z: perturbed.cost(z, draw.data, draw.centre))(candidates)
+    return candidates[jnp.argmin(jnp.where(jnp.isnan(costs), jnp.inf, costs))]
+
+
+def _solve_draws(problem: LeastSquaresProblem, starts: Float[Array, "draws z"], draws: Draw, steps: int) -> Solution:
+    """The solutions of all draws: rounds of searches, in which unsolved draws begin anew where solved ones ended."""
     return solve_in_rounds(
-        solved,
+        lambda z: _search_once(problem, z, draws, steps),
         lambda found: (found.cost > draws.limit).mean() > MAX_UNSOLVED_SHARE,
         lambda found, _: _replace_unsolved(found, draws.limit),
-        jax.vmap(nearest)(start, draws),
+        jax.vmap(lambda start, draw: _choose_start(problem, start, draw))(starts, draws),
     )
+
+
+def _search_once(problem: LeastSquaresProblem, z: Float[Array, "draws z"], draws: Draw, steps: int) -> Solution:
+    """One round of searches, of `steps` double steps for each draw on average.
+
+    One double step solves most draws. So every pass takes one for the half of the draws whose cost changed most in their last
+    step, until all have converged or there have been twice as many passes as `steps`.
+    """
+    count = len(z)
+
+    def continues(carry):
+        states, _, number = carry
+        return (number < 2 * steps) & (states.relative_change > TOLERANCE).any()
+
+    def run_pass(carry):
+        states, taken, number = carry
+        chosen = jnp.argsort(-states.relative_change)[: (count + 1) // 2]
+        state, draw = jax.tree.map(lambda x: x[chosen], (states, draws))
+        diverged = (taken[chosen] == 1) & (state.cost > draw.limit)
+        new = jax.vmap(lambda *each: _step_draw(problem, *each))(state, draw, diverged)
+        states = jax.tree.map(lambda x, new: x.at[chosen].set(new), states, new)
+        return states, taken.at[chosen].add(1), number + 1
+
+    start = (jax.vmap(LevenbergMarquardtState.at)(z), jnp.zeros(count, jnp.int32), jnp.zeros((), jnp.int32))
+    states, _, _ = jax.lax.while_loop(continues, run_pass, start)
+    return Solution(states.z, states.cost)
+
+
+def _step_draw(
+    problem: LeastSquaresProblem, state: LevenbergMarquardtState, draw: Draw, diverged: Bool[Array, ""]
+) -> LevenbergMarquardtState:
+    """A double step of one draw; a search that has `diverged` begins anew at the mode of its component."""
+    from_mode = LevenbergMarquardtState.at(draw.mode.z)
+    state = jax.tree.map(lambda a, b: jnp.where(diverged, a, b), from_mode, state)
+    return step(draw.perturb(problem), state, draw.data, draw.centre)

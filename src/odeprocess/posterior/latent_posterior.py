@@ -67,7 +67,7 @@ def modes(process: Process, record: Record, belief: Normal, keys: Any, steps: in
     Records of up to `least` points share one compilation.
     """
     series = record.everything(least)
-    z, misfits = batched.modes(process, belief, keys, series, steps, _extent_of(process, series))
+    z, misfits = batched.find_best_modes(process, belief, keys, series, steps, _extent_of(process, series))
     return Ensemble(z[:, None], jnp.ones_like(z[:, :1])), misfits
 
 

@@ -1,7 +1,7 @@
 """The model that users hold: a trained process with its scaling."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from odeprocess.data.scaling import Scaling
 from odeprocess.data.series import Series, read_arrays, read_static
 from odeprocess.inference import batched
 from odeprocess.process import AbstractSolver, OdeFlow, Process, Spec, Summary
+from odeprocess.process.parts import Part
 
 from . import model_folder
 from .calibration import Calibration, HeldOutErrors
@@ -204,20 +205,27 @@ class Model:
     def save(self, folder: str | Path) -> None:
         """Writes the model to a folder: after a kill at any moment the old model or the new one is there, whole.
 
+        Parts of one's own are kept by their names and weights; `load` takes the parts.
+
         Raises:
             ValueError: where the process is not what its spec builds (a part put in by hand), since loading builds anew.
         """
         model_folder.write(folder, self.process, self.spec, self.scaling, self.info, self.calibrations)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Model":
+    def load(cls, folder: str | Path, parts: Iterable[Part] = ()) -> "Model":
         """Reads a model that `save` wrote; in the same float type its predictions are the same bit by bit.
+
+        Arguments:
+            folder: that `save` wrote to.
+            parts: the classes of parts of one's own that the model was trained with, in any order. They are found by name.
 
         Raises:
             FileNotFoundError: where there is no model.
-            ValueError: where the folder is damaged, of another program, or of a newer version.
+            ValueError: where the folder is damaged, of another program, or of a newer version; where a part is missing or is
+                not the one that the model was trained with.
         """
-        return cls(*model_folder.read(folder))
+        return cls(*model_folder.read(folder, parts))
 
 
 @compiled
@@ -241,6 +249,11 @@ def check_key(key: Any) -> None:
     )
 
 
-def load(folder: str | Path) -> Model:
-    """Reads a model from a folder: `Model.load`."""
-    return Model.load(folder)
+def load(folder: str | Path, parts: Iterable[Part] = ()) -> Model:
+    """Reads a model from a folder: `Model.load`.
+
+    Arguments:
+        folder: that `save` wrote to.
+        parts: the classes of parts of one's own that the model was trained with: `odp.load("model", parts=[Pendulum])`.
+    """
+    return Model.load(folder, parts)

@@ -1,5 +1,8 @@
 """Model folders: a JSON file that says what the model is, and its weights as safetensors.
 
+A folder holds names and numbers, never code: of a part that a user wrote, its name and its weights. Nothing is imported
+because a folder says so; who loads such a model passes the part.
+
 The weights file is named after its own checksum and written first; `model.json` names it and is replaced in one
 atomic step. A kill at any moment, or a full disk, leaves the model that was there before. One process writes at a time;
 readers need no lock.
@@ -9,7 +12,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,11 +29,14 @@ from odeprocess.common.dataclass_json import read_fields
 from odeprocess.common.storage import locked, parse_card, read_file, remove_unfinished, replace_file, version_of
 from odeprocess.data.scaling import Scaling
 from odeprocess.process import Process, Spec
+from odeprocess.process.parts import Part, find_parts
 from odeprocess.version import __version__
 
 from .calibration import Calibration
 
-FORMAT = 3  # 2: priors are mixtures, in coordinates in which their one normal distribution is standard; 3: `Spec.path`
+# 2: priors are mixtures, in coordinates in which their one normal distribution is standard; 3: `Spec.path`; 4: parts of one's
+# own, and heads of any depth
+FORMAT = 4
 CARD = "model.json"
 WEIGHTS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 LONGEST_CARD = 64 * 2**20  # bytes
@@ -74,15 +80,25 @@ def write(
             remove_unfinished(folder, name)
 
 
-def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any], dict[str, Calibration]]:
-    """Reads what `write` wrote, and refuses anything else with a message that says why."""
+def read(folder: str | Path, parts: Iterable[Part] = ()) -> tuple[Process, Spec, Scaling, dict[str, Any], dict[str, Calibration]]:
+    """Reads what `write` wrote, and refuses anything else with a message that says why.
+
+    Arguments:
+        folder: with a model.
+        parts: of one's own, which the model has; they are found by name.
+    """
     folder = Path(folder)
+    parts = tuple(parts) if isinstance(parts, Iterable) else (parts,)
     card = _card(folder)
     while True:
         with damaged(folder):
-            spec, scaling, calibrations = _described(card)
-            like = built_like(spec, bool(jax.config.read("jax_enable_x64")))
+            read_fields(FIELDS, card, CARD, needed=tuple(FIELDS))
+            names = Spec.part_names(card["spec"])
+        find_parts(names, parts)
+        with damaged(folder):
+            spec, scaling, calibrations = _described(card, parts)
             name, digest = _weights_of(card)
+        like = _like(folder, spec)
         try:
             weights = read_file(folder / name, sum(8 * leaf.size for leaf in jax.tree.leaves(like)) + LONGEST_HEADER)
             break
@@ -94,8 +110,39 @@ def read(folder: str | Path) -> tuple[Process, Spec, Scaling, dict[str, Any], di
     if hashlib.sha256(weights).hexdigest() != digest:
         raise ValueError(f"{folder / name} is damaged: its checksum is not the one in {CARD}. {AGAIN}")
     with damaged(folder, name):
-        process = filled(like, _finite_arrays(weights), "The weights do not fit the spec.")
+        arrays = _finite_arrays(weights)
+    _check_own_weights(folder, spec, like, arrays)
+    with damaged(folder, name):
+        process = filled(like, arrays, "The weights do not fit the spec.")
     return process, spec, scaling, card["info"], calibrations
+
+
+def _like(folder: Path, spec: Spec) -> Process:
+    """What the spec of a folder builds, with shapes in place of arrays."""
+    x64 = bool(jax.config.read("jax_enable_x64"))
+    if spec.parts:  # then an error may be that of a part, and not of the folder
+        return built_like(spec, x64)
+    with damaged(folder):
+        return built_like(spec, x64)
+
+
+def _check_own_weights(folder: Path, spec: Spec, like: Process, arrays: dict[str, np.ndarray]) -> None:
+    """Raises where the arrays of a part of one's own are others than those that were saved."""
+    for option, part in spec.parts.items():
+        inside = f"{PLACES[option]}."
+        expected = {name: leaf.shape for name, leaf in named(like).items() if name.startswith(inside)}
+        found = {name: array.shape for name, array in arrays.items() if name.startswith(inside)}
+        differ = sorted(name for name in expected | found if expected.get(name) != found.get(name))
+        told = [
+            f"`{name.removeprefix(inside)[:60]}` is {found.get(name, 'not there')} in the folder and "
+            f"{expected.get(name, 'not there')} in the part"
+            for name in differ[:3]
+        ]
+        checks.require(
+            not differ,
+            f"The model in {folder} was trained with another {option} `{part.__name__}` than the one that was passed: "
+            f"{'; '.join(told)}. Pass the class that it was trained with.",
+        )
 
 
 @functools.lru_cache(maxsize=32)
@@ -104,10 +151,9 @@ def built_like(spec: Spec, x64: bool) -> Process:
     return jax.eval_shape(lambda: spec.build(key=jr.key(0)))
 
 
-def _described(card: dict[str, Any]) -> tuple[Spec, Scaling, dict[str, Calibration]]:
+def _described(card: dict[str, Any], parts: Iterable[Part]) -> tuple[Spec, Scaling, dict[str, Calibration]]:
     """What a card says of the model, each field checked."""
-    read_fields(FIELDS, card, CARD, needed=tuple(FIELDS))
-    spec = Spec.from_json(card["spec"])
+    spec = Spec.from_json(card["spec"], parts)
     for field in ("channels", "static_dim", "missing", "t0", "horizon"):
         checks.require(getattr(spec, field) is not None, f"`spec.{field}` is null; expected what the training data made it.")
     scaling = Scaling.from_json(card["scaling"], spec.channels or 0, spec.static_dim or 0)
@@ -135,6 +181,14 @@ def _finite_arrays(weights: bytes) -> dict[str, np.ndarray]:
     return arrays
 
 
+# Where a process holds the part that an option of its spec names.
+PLACES = {
+    "encoder": "inference.encoder",
+    "field": "flow.field",
+    "flow": "flow",
+    "decoder": "decoder",
+    "likelihood": "likelihood",
+}
 FIELDS = {
     "program": str,
     "format": int,
@@ -195,8 +249,9 @@ def _check_rebuildable(process: Process, spec: Spec) -> None:
     like = built_like(spec, bool(jax.config.read("jax_enable_x64")))
     checks.require(
         jax.tree.structure(process) == jax.tree.structure(like),
-        "This process is not what its spec builds, so it could not be loaded again: parts that were put in by hand cannot be "
-        "saved this way. Keep its arrays with equinox.tree_serialise_leaves instead.",
+        "This process is not what its spec builds, so it could not be loaded again. Give a part of your own to the spec, such as "
+        "variant(…, field=Pendulum), in place of putting it into the process by hand; a function that a part holds, such as an "
+        "activation, must be the same one each time the part is made.",
     )
     broken = sorted(name for name, x in named(process).items() if not bool(np.isfinite(np.asarray(x)).all()))
     checks.require(

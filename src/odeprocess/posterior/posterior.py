@@ -189,7 +189,7 @@ class Posterior:
     def _quantiles(self, times: Any, below: np.ndarray, above: np.ndarray, n: int | None, of_function: bool) -> list[Any]:
         """Values with probabilities `below` beneath and `above` over them: both, since one may be lost in rounding from 1."""
         predicted, m = self._predicted(times, n)
-        near, tail = tail_probabilities.resolved(predicted.mean.dtype), np.minimum(below, above)
+        near, tail = tail_probabilities.smallest_tail(predicted.mean.dtype), np.minimum(below, above)
         asked = below if of_function else np.clip(below, near, 1.0 - near)
         found = batched.quantiles(predicted, asked, of_function=of_function)
         far = () if of_function else np.flatnonzero(tail < near)
@@ -274,8 +274,8 @@ class Posterior:
         mask = ~np.isnan(scaled)
         each = tail_probabilities.log_densities(predicted, np.where(mask, scaled, 0.0))
         if joint:
-            return tail_probabilities.averaged(np.where(mask[:, None], each, 0.0).sum((2, 3)), 1)
-        return np.where(mask, tail_probabilities.averaged(each, 1), np.nan)
+            return tail_probabilities.log_mean_density(np.where(mask[:, None], each, 0.0).sum((2, 3)), 1)
+        return np.where(mask, tail_probabilities.log_mean_density(each, 1), np.nan)
 
     def _asked(self, t: Any, y: Any) -> Any:
         """The times of observations; what is not there is asked where something is, so that it costs no horizon."""

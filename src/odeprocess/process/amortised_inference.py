@@ -1,6 +1,7 @@
 """From a summary of the context to a belief over the latents z = (l(t0), d)."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,40 +16,65 @@ from odeprocess.data.tasks import Task
 
 from .aggregation import AGGREGATIONS
 from .encoder import AbstractEncoder, Summary, summarise
-from .networks import Linear
+from .networks import MLP
 
-START = -2.0  # what the sigmoid of σ begins at
+# Added to what the sigmoid (or softplus) of σ takes, so that σ begins near 0.2: with σ near 0.55, as the formula alone gives, the
+# first epochs learn little (ARCHITECTURE.md, "Choices where the paper is silent").
+LATENT_START = -2.0
 
 
 class AbstractHead(eqx.Module):
-    """To write a head, say what a vector makes one believe of the latents."""
+    """A map from a vector to a normal distribution over latents. To write one, give it this one method."""
 
     @abstractmethod
     def __call__(self, x: Float[Array, " in_dim"]) -> Normal:
-        """The belief."""
+        """The distribution over latents for one series."""
 
 
 class Head(AbstractHead):
-    """A ReLU layer, then a linear map to means and to σ = floor + (1 − floor)·sigmoid(·), or ·softplus(·) if `free`.
+    """A network with `depth` hidden ReLU layers to means and to σ = floor + (1 − floor)·sigmoid(·), or ·softplus(·) if `free`.
 
-    σ begins at about 0.2, not 0.55: from so much noise the first epochs learn little.
+    σ begins near sigmoid(`start`).
     """
 
-    hidden: Linear
-    out: Linear
+    net: MLP
     floor: float = eqx.field(static=True)
     free: bool = eqx.field(static=True)
+    start: float = eqx.field(static=True)
 
-    def __init__(self, in_dim: int, out_dim: int, width: int, floor: float, *, free: bool = False, key: Any):
-        hidden_key, out_key = jr.split(key)
-        self.hidden = Linear(in_dim, width, key=hidden_key)
-        self.out = Linear(width, 2 * out_dim, key=out_key)
-        self.floor, self.free = floor, free
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        width: int,
+        floor: float,
+        *,
+        depth: int = 1,
+        free: bool = False,
+        start: float = LATENT_START,
+        key: Any,
+    ):
+        self.net = MLP(in_dim, 2 * out_dim, width, depth, "relu", key=key)
+        self.floor, self.free, self.start = floor, free, start
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Normal:
-        loc, raw = jnp.split(self.out(jax.nn.relu(self.hidden(x))), 2)
-        scale = (jax.nn.softplus if self.free else jax.nn.sigmoid)(raw + START)
+        loc, raw = jnp.split(self.net(x), 2)
+        scale = (jax.nn.softplus if self.free else jax.nn.sigmoid)(raw + self.start)
         return Normal(loc, self.floor + (1.0 - self.floor) * scale)
+
+
+class SeparateHeads(AbstractHead):
+    """A `Head` for each group of latents, such as l(t0) and d, with no layer in common: as in the paper's released code."""
+
+    heads: tuple[Head, ...]
+
+    def __init__(self, in_dim: int, out_dims: Sequence[int], width: int, floor: float, *, key: Any, **options: Any):
+        keys = jr.split(key, len(out_dims))
+        self.heads = tuple(Head(in_dim, n, width, floor, **options, key=k) for n, k in zip(out_dims, keys, strict=True))
+
+    def __call__(self, x: Float[Array, " in_dim"]) -> Normal:
+        each = [head(x) for head in self.heads]
+        return Normal(jnp.concatenate([q.loc for q in each]), jnp.concatenate([q.scale for q in each]))
 
 
 class Inference(eqx.Module):

@@ -1,7 +1,7 @@
 """Decoders: from the state l(t), the control d and the time t to the raw parameters of the likelihood."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -10,6 +10,8 @@ import jax.random as jr
 from jaxtyping import Array, Float
 
 from .networks import Linear, Path, TimedMLP, network
+
+Output = Literal["linear", "relu"]
 
 
 class AbstractDecoder(eqx.Module):
@@ -25,26 +27,32 @@ class PlainDecoder(AbstractDecoder):
 
     net: TimedMLP
 
-    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, key: Any):
-        self.net = TimedMLP(l_dim, d_dim, out_dim, width, "relu", key=key)
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, depth: int = 2, key: Any):
+        self.net = TimedMLP(l_dim, d_dim, out_dim, width, "relu", depth=depth, key=key)
 
     def __call__(self, l, d, t):
         return jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))
 
 
 class ResidualDecoder(AbstractDecoder):
-    """W·[l ‖ h(l, d, t)] + b, with h a ReLU network: the state is read off linearly, h adds what a linear map cannot."""
+    """W·[l ‖ h(l, d, t)] + b, with h a ReLU network: the state is read off linearly, h adds what a linear map cannot.
+
+    The output of h is linear, or goes through another ReLU (`output="relu"`), as in the paper's released code.
+    """
 
     net: TimedMLP
     readout: Linear
+    output: Output = eqx.field(static=True)
 
-    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, key: Any):
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, depth: int = 2, output: Output = "linear", key: Any):
         net_key, readout_key = jr.split(key)
-        self.net = TimedMLP(l_dim, d_dim, width, width, "relu", key=net_key)
+        self.net = TimedMLP(l_dim, d_dim, width, width, "relu", depth=depth, key=net_key)
         self.readout = Linear(l_dim + width, out_dim, key=readout_key)
+        self.output = output
 
     def __call__(self, l, d, t):
         h = jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))
+        h = jax.nn.relu(h) if self.output == "relu" else h
         return jax.vmap(self.readout)(jnp.concatenate([l, h], -1))
 
 
@@ -53,8 +61,8 @@ class SmoothDecoder(AbstractDecoder):
 
     net: Any
 
-    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, path: Path = "both", key: Any):
-        self.net = network(path, l_dim, d_dim, out_dim, width, "tanh", key=key)
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, *, path: Path = "both", depth: int = 2, key: Any):
+        self.net = network(path, l_dim, d_dim, out_dim, width, "tanh", depth=depth, key=key)
 
     def __call__(self, l, d, t):
         return jax.vmap(self.net, (0, 0, None))(l, t, self.net.prepare(d))

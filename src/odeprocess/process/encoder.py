@@ -91,13 +91,14 @@ class PointEncoder(AbstractEncoder):
         *,
         missing: bool,
         aggregation: str = "mean",
+        depth: int = 2,
         waves: int = 0,
         slowest: float = 1.0,
         key: Any,
     ):
         checks.positive("channels", channels, integer=True)
         inputs, codes = 1 + channels * (2 if missing else 1) + 2 * waves, AGGREGATIONS[aggregation].sizes(r_dim)[0]
-        self.net = MLP(inputs, codes, width, 2, "relu", key=key)
+        self.net = MLP(inputs, codes, width, depth, "relu", key=key)
         self.missing, self.aggregation, self.waves, self.slowest = missing, aggregation, waves, slowest
 
     def features(self, series: Series) -> Float[Array, "n f"]:

@@ -51,8 +51,10 @@ class FirstOrder(AbstractField):
     net: TimedMLP | SkipMLP
     timed: bool = eqx.field(static=True, default=True)
 
-    def __init__(self, l_dim: int, d_dim: int, width: int, *, path: Path = "network", timed: bool = True, key: Any):
-        self.net = network(path, l_dim, d_dim, l_dim, width, "tanh", key=key)
+    def __init__(
+        self, l_dim: int, d_dim: int, width: int, *, path: Path = "network", timed: bool = True, depth: int = 2, key: Any
+    ):
+        self.net = network(path, l_dim, d_dim, l_dim, width, "tanh", depth=depth, key=key)
         self.timed = timed
 
     def prepare(self, d: Float[Array, " d"]) -> Any:
@@ -71,8 +73,10 @@ class SecondOrder(AbstractField):
     net: TimedMLP | SkipMLP
     timed: bool = eqx.field(static=True, default=True)
 
-    def __init__(self, l_dim: int, d_dim: int, width: int, *, path: Path = "network", timed: bool = True, key: Any):
-        self.net = network(path, l_dim, d_dim, l_dim // 2, width, "tanh", key=key)
+    def __init__(
+        self, l_dim: int, d_dim: int, width: int, *, path: Path = "network", timed: bool = True, depth: int = 2, key: Any
+    ):
+        self.net = network(path, l_dim, d_dim, l_dim // 2, width, "tanh", depth=depth, key=key)
         self.timed = timed
 
     def prepare(self, d: Float[Array, " d"]) -> Any:

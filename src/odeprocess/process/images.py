@@ -18,7 +18,7 @@ from odeprocess.common.distributions import Normal
 from odeprocess.data.series import Series
 
 from .aggregation import AGGREGATIONS
-from .amortised_inference import AbstractHead, Head
+from .amortised_inference import LATENT_START, AbstractHead, Head
 from .decoder import AbstractDecoder
 from .encoder import AbstractEncoder
 from .networks import MLP, Linear
@@ -152,11 +152,21 @@ class ImageEncoder(AbstractEncoder):
     missing: bool = eqx.field(static=True)
     aggregation: str = eqx.field(static=True)
 
-    def __init__(self, image: tuple[int, int], r_dim: int, width: int, *, missing: bool, aggregation: str = "mean", key: Any):
+    def __init__(
+        self,
+        image: tuple[int, int],
+        r_dim: int,
+        width: int,
+        *,
+        missing: bool,
+        aggregation: str = "mean",
+        depth: int = 2,
+        key: Any,
+    ):
         conv_key, code_key, net_key = jr.split(key, 3)
         self.conv = ConvNet(2 if missing else 1, image, key=conv_key)
         self.code = Linear(self.conv.size, width, key=code_key)
-        self.net = MLP(width + 1, AGGREGATIONS[aggregation].sizes(r_dim)[0], width, 2, "relu", key=net_key)
+        self.net = MLP(width + 1, AGGREGATIONS[aggregation].sizes(r_dim)[0], width, depth, "relu", key=net_key)
         self.missing, self.aggregation = missing, aggregation
 
     def features(self, series: Series) -> Float[Array, "n f"]:
@@ -172,10 +182,21 @@ class FrameHead(AbstractHead):
     net: ConvNet
     head: Head
 
-    def __init__(self, image: tuple[int, int], static_dim: int, out_dim: int, width: int, floor: float, *, key: Any):
+    def __init__(
+        self,
+        image: tuple[int, int],
+        static_dim: int,
+        out_dim: int,
+        width: int,
+        floor: float,
+        *,
+        depth: int = 1,
+        start: float = LATENT_START,
+        key: Any,
+    ):
         net_key, head_key = jr.split(key)
         self.net = ConvNet(2, image, key=net_key)
-        self.head = Head(self.net.size + static_dim, out_dim, width, floor, key=head_key)
+        self.head = Head(self.net.size + static_dim, out_dim, width, floor, depth=depth, start=start, key=head_key)
 
     def __call__(self, x: Float[Array, " in_dim"]) -> Normal:
         pixels = 2 * self.net.shape[1] * self.net.shape[2]

@@ -16,13 +16,15 @@ LEAST_ABOVE = 1e-3  # of the floor
 
 
 class AbstractLikelihood(eqx.Module):
-    """To write a likelihood, say how many raw numbers it wants and what distribution they mean.
+    """To write a likelihood, say how many raw numbers it takes and which distribution they stand for.
 
     Attributes:
         normal: whether that distribution is normal; exact inference needs it.
+        scales_values: whether `fit` standardises the observed values. Not where they are probabilities or counts, say.
     """
 
     normal: ClassVar[bool] = False
+    scales_values: ClassVar[bool] = True
 
     @abstractmethod
     def num_raw(self, channels: int) -> int:
@@ -86,6 +88,8 @@ class GaussianLikelihood(AbstractLikelihood):
 
 class BernoulliLikelihood(AbstractLikelihood):
     """Observations in {0, 1}, or soft targets between."""
+
+    scales_values: ClassVar[bool] = False
 
     def num_raw(self, channels):
         return channels

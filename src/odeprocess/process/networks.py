@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 class Linear(eqx.Module):
-    """x ↦ Wx + b, with W and b uniform within ±1/√in at first, as PyTorch has it; see also `widened`."""
+    """x ↦ Wx + b, with W and b uniform within ±1/√in at first, as PyTorch has it; see also `with_wide_start`."""
 
     weight: Float[Array, "*seeds out_dim in_dim"]
     bias: Float[Array, "*seeds out_dim"]
@@ -39,7 +39,7 @@ class Linear(eqx.Module):
         return x @ self.weight.T + self.bias
 
 
-def widened(tree: Any) -> Any:
+def with_wide_start(tree: Any) -> Any:
     """The tree with every `Linear` in it started otherwise: weights of variance 1/in, biases zero."""
 
     def one(x):
@@ -65,7 +65,7 @@ class MLP(eqx.Module):
         return self.layers[-1](self.features(x))
 
     def features(self, x: Float[Array, " in_dim"]) -> Float[Array, " width"]:
-        """What the last layer, which is linear, is given; there must be a hidden one."""
+        """The input of the last layer, which is linear; there must be a hidden one."""
         activation = ACTIVATIONS[self.activation]
         return activation(_rest(self.layers[1:-1], activation, self.layers[0](x)))
 
@@ -131,9 +131,9 @@ class SkipMLP(eqx.Module):
     net: TimedMLP
     skip: TimedMLP
 
-    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, key: Any):
+    def __init__(self, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, depth: int = 2, key: Any):
         net_key, skip_key = jr.split(key)
-        net = TimedMLP(l_dim, d_dim, out_dim, width, activation, key=net_key)
+        net = TimedMLP(l_dim, d_dim, out_dim, width, activation, depth=depth, key=net_key)
         self.net = eqx.tree_at(lambda n: n.net.layers[-1], net, replace_fn=lambda x: jax.tree.map(jnp.zeros_like, x))
         self.skip = TimedMLP(l_dim, d_dim, out_dim, width, activation, depth=0, key=skip_key)
 
@@ -150,11 +150,13 @@ class SkipMLP(eqx.Module):
         return found and found._replace(last=jnp.concatenate([found.last, _timed(skip)], 1), skip_offset=skip.offset)
 
 
-def network(path: Path, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, key: Any) -> TimedMLP | SkipMLP:
-    """A function of (l, d, t): a network, the linear path alone, or both."""
+def network(
+    path: Path, l_dim: int, d_dim: int, out_dim: int, width: int, activation: str, *, depth: int = 2, key: Any
+) -> TimedMLP | SkipMLP:
+    """A function of (l, d, t): a network with `depth` hidden layers, the linear path alone, or both."""
     if path == "both":
-        return SkipMLP(l_dim, d_dim, out_dim, width, activation, key=key)
-    return TimedMLP(l_dim, d_dim, out_dim, width, activation, depth=2 if path == "network" else 0, key=key)
+        return SkipMLP(l_dim, d_dim, out_dim, width, activation, depth=depth, key=key)
+    return TimedMLP(l_dim, d_dim, out_dim, width, activation, depth=depth if path == "network" else 0, key=key)
 
 
 def _with_bias(layer):

@@ -1,4 +1,5 @@
-"""Many series at once, fed as observations arrive: a `Stream` with its running summaries, log of observations and ids.
+"""Streams: posteriors of many series while their observations arrive.
 
-May import `common`, `data`, `process`, `inference` and `posterior`; not `training`.
+A `Stream` holds a running summary of each series (`summaries`), the observations (`observation_log`) and the ids (`series_ids`),
+and is saved to one file (`stream_file`). May import `common`, `data`, `process`, `inference` and `posterior`; not `training`.
 """

@@ -1,54 +1,54 @@
-"""The ledger: the observations of many series as they came, in columns that grow by doubling."""
+"""The log of a stream: the observations of many series in the order of arrival, in arrays that grow by doubling."""
 
 from array import array
 
 import numpy as np
 
-LEAST = 1024
+INITIAL_CAPACITY = 1024  # observations; chosen by hand
 
 
 class ObservationLog:
-    """Observations in the order in which they came, and which of them belong to each series.
+    """Observations in the order of arrival, and which of them belong to each series. A series is the number of its row.
 
     Attributes:
         t: times, `[capacity]`.
         y: values, `[capacity, channels]`, NaN where missing.
-        size: rows in use.
+        size: observations in use.
     """
 
     def __init__(self, channels: int):
-        self.t, self.y, self.size = np.zeros(LEAST), np.zeros((LEAST, channels)), 0
-        self._of: dict[int, array] = {}
-        self._dead = 0
+        self.t, self.y, self.size = np.zeros(INITIAL_CAPACITY), np.zeros((INITIAL_CAPACITY, channels)), 0
+        self._places: dict[int, array] = {}  # the places of the observations of each series
+        self._removed = 0
 
-    def add(self, who: np.ndarray, t: np.ndarray, y: np.ndarray) -> None:
-        """Adds observations `t [n]`, `y [n, channels]` of series `who [n]`."""
+    def add(self, rows: np.ndarray, t: np.ndarray, y: np.ndarray) -> None:
+        """Adds observations `t [n]`, `y [n, channels]` of the series `rows [n]`."""
         end = self.size + len(t)
         if end > len(self.t):
             capacity = max(end, 2 * len(self.t))
             self.t, self.y = (np.concatenate([x, np.zeros((capacity - len(x), *x.shape[1:]))]) for x in (self.t, self.y))
         self.t[self.size : end], self.y[self.size : end] = t, y
-        for place, one in enumerate(who.tolist(), self.size):
-            self._of.setdefault(one, array("q")).append(place)
+        for place, row in enumerate(rows.tolist(), self.size):
+            self._places.setdefault(row, array("q")).append(place)
         self.size = end
 
-    def forget(self, who: list[int]) -> None:
-        """Drops the observations of some series; the room they took is used again once it is half of all."""
-        self._dead += sum(len(self._of.pop(one, ())) for one in who)
-        if self._dead > max(LEAST, self.size // 2):
-            alive = self.everything()
+    def remove(self, rows: list[int]) -> None:
+        """Removes the observations of some series. Their memory is used again once half of all have been removed."""
+        self._removed += sum(len(self._places.pop(row, ())) for row in rows)
+        if self._removed > max(INITIAL_CAPACITY, self.size // 2):
+            remaining = self.read_all()
             self.__init__(self.y.shape[1])
-            self.add(*alive)
+            self.add(*remaining)
 
-    def of(self, who: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """`(t, y)` of each series, in the order in which they came."""
-        places = [np.frombuffer(self._of[one], np.int64) if one in self._of else np.zeros(0, np.int64) for one in who]
+    def read(self, rows: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """`(t, y)` of each series, in the order of arrival."""
+        places = [np.frombuffer(self._places[row], np.int64) if row in self._places else np.zeros(0, np.int64) for row in rows]
         return [(self.t[each], self.y[each]) for each in places]
 
-    def everything(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Series, time and values of all observations, in the order in which they came."""
-        who = np.full(self.size, -1)
-        for one, places in self._of.items():
-            who[np.frombuffer(places, np.int64)] = one
-        alive = who >= 0
-        return who[alive], self.t[: self.size][alive], self.y[: self.size][alive]
+    def read_all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Series, times and values of all observations, in the order of arrival."""
+        rows = np.full(self.size, -1)
+        for row, places in self._places.items():
+            rows[np.frombuffer(places, np.int64)] = row
+        kept = rows >= 0
+        return rows[kept], self.t[: self.size][kept], self.y[: self.size][kept]

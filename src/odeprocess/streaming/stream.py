@@ -1,7 +1,7 @@
-"""Streams: many series at once, fed as observations arrive.
+"""Streams: the posteriors of many series while their observations arrive.
 
-Each observation is encoded once, in one compiled batch with all others that came with it, and added to a running
-summary of its series. What that costs does not depend on how many came before.
+Each observation is encoded once, in one compiled batch with all others of the same call, and added to the running summary of its
+series. The cost does not depend on how many observations came before.
 """
 
 from collections.abc import Sequence
@@ -26,28 +26,28 @@ from odeprocess.process import Summary
 
 from . import stream_file
 from .observation_log import ObservationLog
-from .series_ids import Id, SeriesIds, read_names
-from .summaries import RunningSummaries, fields
+from .series_ids import Id, SeriesIds, read_ids
+from .summaries import RunningSummaries, as_arrays
 
-AT_ONCE = 16_384  # observations in one compiled batch
+MOST_ENCODED_AT_ONCE = 16_384  # observations in one compiled batch, so that memory stays bounded; chosen by hand
 
 
 class Stream:
-    """The posteriors of many series, while their observations arrive in any order.
+    """The posteriors of many series under one model, while observations arrive in any order.
 
-    A series is named by a string or a whole number. Its posterior is that of `model.condition(t, y, key=stream.key(name))` on
-    all its observations, whatever their order and grouping. The work for an observation is the same however many came before,
-    for every variant of the table: their encoders sum up codes of single observations. In a model fitted with
-    `origin="first"`, an observation before all others of its series moves where its time begins, and the series is encoded
-    anew; `open(…, origin=)` says where it begins instead.
+    The id of a series is a string or a whole number. Its posterior is that of `model.condition(t, y, key=stream.key(id))` on
+    all its observations, whatever their order and grouping. Adding an observation costs the same however many came before, for
+    every variant of the table: their encoders sum up codes of single observations. In a model fitted with `origin="first"`,
+    an observation before all others of its series moves the series' origin, and the series is encoded anew;
+    `open(…, origin=)` fixes the origin instead.
 
     Arguments:
         model: a trained model.
         key: of the draws; `jax.random.key(0)` by default.
-        draws: that describe each posterior.
-        inference: as in `Model.condition`. Exact inference starts anew from all observations of a series at each question;
-            `"amortised"` answers in the same time however many there are.
-        keep: whether observations are kept beside their encodings. Exact inference, calibrated intervals and moved origins
+        draws: how many draws describe each posterior.
+        inference: as in `Model.condition`. Exact inference starts anew from all observations of a series for each posterior;
+            amortised inference takes the same time however many there are.
+        keep: whether observations are kept beside their summaries. Exact inference, calibrated intervals and origins that move
             need them; without them a series takes the same memory however long it gets, and inference is amortised.
 
     Examples:
@@ -64,81 +64,86 @@ class Stream:
         checks.whole("draws", draws, 1, checks.MOST_DRAWS)
         key = jr.key(0) if key is None else key
         check_key(key)
-        choose_inference(model.process, inference)
         checks.require(
             keep or "amortised" not in model.calibrations,
             "This model's intervals are calibrated by the distance to the nearest observation, so observations must be kept: "
             "leave `keep` at True.",
+        )
+        choose_inference(model.process, inference)
+        checks.require(
+            keep or inference != "exact",
+            "Exact inference fits draws to the observations, so these must be kept: leave `keep` at True, or pass "
+            "inference='amortised'.",
         )
         channels, static_dim = model.spec.channels, model.spec.static_dim
         assert channels is not None and static_dim is not None
         self.model, self.draws = model, int(draws)
         self.inference: Inference = inference if keep else "amortised"
         self._key, self._channels = key, channels
-        self._roster = SeriesIds(static_dim)
-        self._tally = RunningSummaries(model.spec.sums, channels)
-        self._ledger = ObservationLog(channels) if keep else None
+        self._ids = SeriesIds(static_dim)
+        self._summaries = RunningSummaries(model.spec.sums, channels)
+        self._log = ObservationLog(channels) if keep else None
 
     def __repr__(self) -> str:
         return f"Stream({len(self)} series, {self.model!r})"
 
     def __len__(self) -> int:
-        """How many series there are."""
-        return len(self._roster.rows)
+        """The number of series."""
+        return len(self._ids.rows)
 
     def __contains__(self, name: Any) -> bool:
-        return name in self._roster.rows
+        return name in self._ids.rows
 
     @property
     def ids(self) -> list[Id]:
-        """The names of all series, in the order in which they were opened."""
-        return list(self._roster.rows)
+        """The ids of all series, in the order in which they were opened."""
+        return list(self._ids.rows)
 
     def count(self, name: Id) -> int:
-        """How many observations a series has."""
-        return int(self._tally.state.count[self._roster.find([name])[0]])
+        """The number of observations of a series."""
+        return int(self._summaries.state.count[self._ids.find([name])[0]])
 
     def origin(self, name: Id) -> float:
-        """Where the time of a series begins; NaN while that is open."""
-        return float(self._roster.origins[self._roster.find([name])[0]])
+        """Where the time of a series begins; NaN while that is unknown."""
+        return float(self._ids.origins[self._ids.find([name])[0]])
 
     def key(self, name: Id) -> Any:
         """The key with which `model.condition` gives the draws of this series."""
         return series_key(name, self._key)
 
     def open(self, ids: Id | Sequence[Id], *, static: Any = None, origin: Any = None) -> None:
-        """Begins series that have no observations yet: for those with covariates, or to say where their time begins.
+        """Adds series without observations: for models with covariates, or to fix where the time of a series begins.
 
         Arguments:
-            ids: one name, or several.
+            ids: one id, or several.
             static: covariates, `[k]` for one series, `[series, k]` for several.
             origin: as in `Model.condition`.
         """
-        names, single = read_names(ids)
+        names, single = read_ids(ids)
         there = [name for name in names if name in self]
         checks.require(not there, f"Series {checks.shown(there[:3])} are open already; `forget` them first to begin anew.")
         checks.require(len(set(names)) == len(names), "`ids` names a series twice; expected each once.")
         statics = read_static(static, len(names), self.model.spec.static_dim, single=single)
         known = {"single": single, "static": statics, "channels": self._channels, "missing": bool(self.model.spec.missing)}
         record = new_record(len(names), origin=origin, scaling=self.model.scaling, **known)
-        rows = self._roster.open(names, statics, record.origins, record.explicit)
-        self._tally.reserve(int(rows.max(initial=-1)) + 1)
+        rows = self._ids.open(names, statics, record.origins, record.explicit)
+        self._summaries.reserve(int(rows.max(initial=-1)) + 1)
 
     def observe(self, ids: Id | Sequence[Id], t: Any, y: Any) -> None:
-        """Adds observations, in any order, of one series or of many. What cannot be added leaves the stream as it was.
+        """Adds observations, in any order, of one series or of many. After an error the stream is as it was before.
 
         Arguments:
-            ids: the series of each observation, `[n]`, or one name for all; new series are opened.
+            ids: the series of each observation, `[n]`, or one id for all; new series are opened.
             t: times, `[n]`, or one number.
             y: values, `[n]`, or `[n, channels]`; NaN where missing.
         """
         t, y, _, single = read_arrays(t, y, self._channels)
-        checks.require(single, f"`t` has the shape {t.shape}; expected [n], with a name in `ids` for each observation.")
+        checks.require(single, f"`t` has the shape {t.shape}; expected [n], with an id in `ids` for each observation.")
         t, y = np.asarray(t[0], np.float64), np.asarray(y[0], np.float64)
-        names, one = read_names(ids)
+        names, one = read_ids(ids)
         names = names * len(t) if one else names
-        checks.require(len(names) == len(t), f"`ids` holds {len(names)} name(s) but `t` {len(t)} time(s); expected as many.")
-        self._record(np.zeros(1, np.int64), self._roster.origins, single=True).check_complete(y[None])
+        checks.require(len(names) == len(t), f"`ids` holds {len(names)} id(s) but `t` {len(t)} time(s); expected as many.")
+        self._record(np.zeros(1, np.int64), self._ids.origins, single=True).check_complete(y[None])
         new = list(dict.fromkeys(name for name in names if name not in self))
         if new:
             checks.require(
@@ -147,7 +152,7 @@ class Stream:
             )
             self.open(new)
         try:
-            self._add(self._roster.find(names), t, y)
+            self._add(self._ids.find(names), t, y)
         except BaseException:
             self.forget(new)
             raise
@@ -157,36 +162,36 @@ class Stream:
         rows, t, y = rows[seen], t[seen], y[seen]
         if not len(rows):
             return
-        origins, early = self._roster.origins, np.zeros(0, np.int64)
+        origins, early = self._ids.origins, np.zeros(0, np.int64)  # early: series whose origin moves
         if self.model.scaling.origin == "first":
-            origins, early = self._roster.begun(rows, t)
+            origins, early = self._ids.update_origins(rows, t)
         checks.require(
-            self._ledger is not None or not len(early),
-            "An observation comes before the first one of its series, from which this model counts time. Say where time begins "
+            self._log is not None or not len(early),
+            "An observation comes before the first one of its series, from which this model counts time. Fix where time begins "
             "with open(ids, origin=…), or make the stream with keep=True.",
         )
-        kept = self._ledger.of(early.tolist()) if self._ledger is not None else []
+        kept = self._log.read(early.tolist()) if self._log is not None else []
         lengths = [len(old) for old, _ in kept]
         again_t, again_y = (np.concatenate(x) for x in zip(*kept, (t, y), strict=True))
         encoded = np.concatenate([np.repeat(early, lengths), rows])
-        each = self._summaries(encoded, again_t, again_y, origins)
+        each = self._encode(encoded, again_t, again_y, origins)
         warn(*self._record(rows, origins).notes(t[:, None], y[:, None]))
-        self._roster.origins = origins
-        self._tally.clear(early)
-        self._tally.add(encoded, each)
-        if self._ledger is not None:
-            self._ledger.add(rows, t, y)
+        self._ids.origins = origins
+        self._summaries.clear(early)
+        self._summaries.add(encoded, each)
+        if self._log is not None:
+            self._log.add(rows, t, y)
 
-    def _summaries(self, rows: np.ndarray, t: np.ndarray, y: np.ndarray, origins: np.ndarray) -> Summary:
-        """The summary of each observation alone, in a few compiled batches."""
+    def _encode(self, rows: np.ndarray, t: np.ndarray, y: np.ndarray, origins: np.ndarray) -> Summary:
+        """The summary of each single observation, in a few compiled batches."""
         found = []
-        for start in range(0, len(rows), AT_ONCE):
-            n = min(AT_ONCE, len(rows) - start)
-            part = np.minimum(np.arange(start, start + bucket(n)), start + n - 1)  # padded with its last one,
-            values = np.where((np.arange(len(part)) < n)[:, None, None], y[part, None], np.nan)  # which is masked
+        for start in range(0, len(rows), MOST_ENCODED_AT_ONCE):
+            n = min(MOST_ENCODED_AT_ONCE, len(rows) - start)
+            part = np.minimum(np.arange(start, start + bucket(n)), start + n - 1)  # padded with the last observation,
+            values = np.where((np.arange(len(part)) < n)[:, None, None], y[part, None], np.nan)  # masked
             series = self._record(rows[part], origins).scaled(t[part, None], values, least=1)
-            each = batched.summaries(self.model.process, series)
-            found.append([np.asarray(x)[:n] for x in fields(each)])
+            each = batched.summarise(self.model.process, series)
+            found.append([np.asarray(x)[:n] for x in as_arrays(each)])
         each = Summary(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
         checks.require(
             bool(np.isfinite(each.total).all()), "`t` or `y` holds numbers that are too large for the model, even after scaling."
@@ -194,73 +199,73 @@ class Stream:
         return each
 
     def posterior(self, ids: Id | Sequence[Id], *, inference: Inference | None = None) -> Posterior:
-        """The posterior of one series or of a batch, given all observations so far; each size of batch compiles anew.
+        """The posterior of one series or of a batch given all observations so far; each size of batch compiles once.
 
         Arguments:
-            ids: one name, or several.
+            ids: one id, or several.
             inference: that of the stream by default.
         """
         inference = self.inference if inference is None else inference
         checks.require(
-            self._ledger is not None or choose_inference(self.model.process, inference) == "amortised",
+            self._log is not None or choose_inference(self.model.process, inference) == "amortised",
             "Exact inference takes the observations themselves, and this stream was made with keep=False.",
         )
-        names, single = read_names(ids)
+        names, single = read_ids(ids)
         checks.require(len(names) > 0, "`ids` names no series; expected one at least.")
-        rows = self._roster.find(names)
-        summary = self._tally.take(rows, jnp.result_type(float))
-        record = self._record(rows, self._roster.origins, single=single, size=int(summary.count.sum()))
-        if self._ledger is not None:
-            record = record.holding(self._ledger.of(rows.tolist()))
+        rows = self._ids.find(names)
+        summary = self._summaries.read(rows, jnp.result_type(float))
+        record = self._record(rows, self._ids.origins, single=single, size=int(summary.count.sum()))
+        if self._log is not None:
+            record = record.holding(self._log.read(rows.tolist()))
         belief = latent_posterior.amortised(self.model.process, record, summary)
         keys, calibrations = series_keys(names, self._key), self.model.calibrations
-        return Posterior(self.model.process, record, summary, belief, keys, self.draws, calibrations=calibrations).follow(
-            inference
-        )
+        found = Posterior(self.model.process, record, summary, belief, keys, self.draws, calibrations=calibrations)
+        return found.follow(inference)
 
     def forget(self, ids: Id | Sequence[Id]) -> None:
-        """Drops series and all that is known of them."""
-        names = list(dict.fromkeys(read_names(ids)[0]))
-        rows = self._roster.find(names)
-        self._tally.clear(rows)
-        if self._ledger is not None:
-            self._ledger.forget(rows.tolist())
-        self._roster.forget(names)
+        """Removes series with their observations."""
+        names = list(dict.fromkeys(read_ids(ids)[0]))
+        rows = self._ids.find(names)
+        self._summaries.clear(rows)
+        if self._log is not None:
+            self._log.remove(rows.tolist())
+        self._ids.forget(names)
 
     def save(self, path: str | Path) -> None:
-        """Writes the state to one file, in one step; the model is not in it."""
-        rows = self._roster.find(self.ids)
-        known = {"static": self._roster.static, "origins": self._roster.origins, "explicit": self._roster.explicit}
+        """Writes the stream to one file, in one step; the model is not in it."""
+        rows = self._ids.find(self.ids)
+        known = {"static": self._ids.static, "origins": self._ids.origins, "explicit": self._ids.explicit}
         arrays = {name: array[rows] for name, array in known.items()}
-        arrays |= {f"summary.{i}": array[rows] for i, array in enumerate(fields(self._tally.state))}
+        arrays |= {f"summary.{i}": array[rows] for i, array in enumerate(as_arrays(self._summaries.state))}
         arrays["key"] = np.asarray(jr.key_data(self._key))
-        if self._ledger is not None:
-            who, arrays["t"], arrays["y"] = self._ledger.everything()
+        if self._log is not None:
+            of, arrays["t"], arrays["y"] = self._log.read_all()
             order = np.argsort(rows)
-            arrays["who"] = order[np.searchsorted(rows, who, sorter=order)]
-        card = {"ids": self.ids, "draws": self.draws, "keep": self._ledger is not None, "key": str(jr.key_impl(self._key))}
+            arrays["series"] = order[np.searchsorted(rows, of, sorter=order)]
+        card = {"ids": self.ids, "draws": self.draws, "keep": self._log is not None, "key": str(jr.key_impl(self._key))}
+        card["inference"] = self.inference
         stream_file.write(path, self.model, card, arrays)
 
     @classmethod
     def load(cls, path: str | Path, model: Model) -> "Stream":
-        """Reads what `save` wrote; its posteriors are the same bit by bit.
+        """Reads a stream that `save` wrote; its posteriors are the same bit by bit.
 
         Raises:
-            FileNotFoundError: where there is no such file.
-            ValueError: where it is damaged, or belongs to another model.
+            FileNotFoundError: where there is no file.
+            ValueError: where the file is damaged, or belongs to another model.
         """
         card, arrays = stream_file.read(path, model)
         key = jr.wrap_key_data(jnp.asarray(arrays["key"]), impl=card["key"])
-        stream = cls(model, key=key, draws=card["draws"], keep=card["keep"])
-        rows = stream._roster.open(card["ids"], arrays["static"], arrays["origins"], arrays["explicit"])
-        stream._tally.reserve(len(rows))
-        for i, array in enumerate(fields(stream._tally.state)):
+        stream = cls(model, key=key, draws=card["draws"], keep=card["keep"], inference=card["inference"])
+        rows = stream._ids.open(card["ids"], arrays["static"], arrays["origins"], arrays["explicit"])
+        stream._summaries.reserve(len(rows))
+        for i, array in enumerate(as_arrays(stream._summaries.state)):
             array[rows] = arrays[f"summary.{i}"]
-        if stream._ledger is not None:
-            stream._ledger.add(rows[arrays["who"]], arrays["t"], arrays["y"])
+        if stream._log is not None:
+            stream._log.add(rows[arrays["series"]], arrays["t"], arrays["y"])
         return stream
 
     def _record(self, rows: np.ndarray, origins: np.ndarray, *, single: bool = False, size: int = 0) -> Record:
-        known = {"channels": self._channels, "missing": bool(self.model.spec.missing), "kept": self._ledger is not None}
-        explicit = bool(self._roster.explicit[rows].all())
-        return Record(self.model.scaling, single, origins[rows], explicit, self._roster.static[rows], size=size, **known)
+        known = {"channels": self._channels, "missing": bool(self.model.spec.missing), "kept": self._log is not None}
+        explicit = bool(self._ids.explicit[rows].all())
+        return Record(self.model.scaling, single, origins[rows], explicit, self._ids.static[rows], size=size, **known)

@@ -1,23 +1,24 @@
-"""Stream files: the state of a stream as one record, whose card says which model it belongs to."""
+"""Stream files: the state of a stream as one record. Its card has the fingerprint of the model to which the stream belongs."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from odeprocess.common import checks
 from odeprocess.common.dataclass_json import read_fields
 from odeprocess.common.storage import digest, read_record, version_of, write_record
+from odeprocess.posterior.latent_posterior import Inference
 from odeprocess.posterior.model import Model
 from odeprocess.posterior.model_folder import named
 from odeprocess.version import __version__
 
-from .series_ids import LONGEST_NAME
+from .series_ids import LONGEST_ID
 
-FORMAT = 2  # 2: one checksum of card and arrays
-KINDS = {"threefry2x32": 2, "rbg": 4, "unsafe_rbg": 4}  # of random keys, and how many numbers each has
-FIELDS = {"format": int, "version": str, "model": str, "ids": list[Any], "draws": int, "keep": bool, "key": str}
+FORMAT = 3  # 2: one checksum of card and arrays; 3: the card names the inference
+KEY_SIZES = {"threefry2x32": 2, "rbg": 4, "unsafe_rbg": 4}  # how many numbers a random key has, by JAX's name of its kind
+FIELDS = {"format": int, "version": str, "model": str, "ids": list[Any], "draws": int, "keep": bool, "inference": str, "key": str}
 
 
 def write(path: str | Path, model: Model, card: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -29,7 +30,7 @@ def write(path: str | Path, model: Model, card: dict[str, Any], arrays: dict[str
 
 
 def read(path: str | Path, model: Model) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Reads what `write` wrote, and refuses anything else with a message that says why."""
+    """Reads what `write` wrote; an error with the reason for anything else."""
     path = Path(path)
     try:
         card, arrays = read_record(path, "`Stream.save`")
@@ -45,7 +46,8 @@ def read(path: str | Path, model: Model) -> tuple[dict[str, Any], dict[str, np.n
         checks.require(made == FORMAT, f"`card.format` is {made}; expected {FORMAT}.")
         _check_ids(card["ids"])
         checks.whole("card.draws", card["draws"], 1, checks.MOST_DRAWS)
-        checks.choice("card.key", card["key"], tuple(KINDS))
+        checks.choice("card.key", card["key"], tuple(KEY_SIZES))
+        checks.choice("card.inference", card["inference"], get_args(Inference))
         if card["model"] == fingerprint(model):
             _check_arrays(card, arrays, model)
     except ValueError as error:
@@ -58,7 +60,7 @@ def read(path: str | Path, model: Model) -> tuple[dict[str, Any], dict[str, np.n
 
 
 def fingerprint(model: Model) -> str:
-    """A checksum of everything that decides what a summary means."""
+    """A checksum of everything on which the meaning of a summary depends: the encoder, the spec and the scaling."""
     known = {"spec": model.spec.to_json(), "scaling": model.scaling.to_json()}
     arrays = {name: np.asarray(x) for name, x in named(model.process.inference).items()}
     return digest(json.dumps(known, sort_keys=True), arrays)
@@ -66,21 +68,21 @@ def fingerprint(model: Model) -> str:
 
 def _check_ids(ids: list[Any]) -> None:
     for i, name in enumerate(ids):
-        good = type(name) is int or (isinstance(name, str) and len(name) <= LONGEST_NAME)
-        expected = f"a whole number, or text of {LONGEST_NAME} characters at most"
+        good = type(name) is int or (isinstance(name, str) and len(name) <= LONGEST_ID)
+        expected = f"a whole number, or text of {LONGEST_ID} characters at most"
         checks.require(good, f"`card.ids[{i}]` is {name!r:.60}; expected {expected}.")
     checks.require(len(set(ids)) == len(ids), "`card.ids` names a series twice.")
 
 
 def _check_arrays(card: dict[str, Any], arrays: dict[str, np.ndarray], model: Model) -> None:
-    """Raises unless the arrays are such as a stream of this model has."""
+    """Raises unless the arrays have the names, shapes and values of a stream of this model."""
     n, channels, sums = len(card["ids"]), model.spec.channels or 0, model.spec.sums
     rows = len(arrays["t"]) if "t" in arrays and arrays["t"].ndim == 1 else 0
     shapes: dict[str, tuple[tuple[int, ...], str]] = {
         "static": ((n, model.spec.static_dim or 0), "float64"),
         "origins": ((n,), "float64"),
         "explicit": ((n,), "bool"),
-        "key": ((KINDS[card["key"]],), "uint32"),
+        "key": ((KEY_SIZES[card["key"]],), "uint32"),
         "summary.0": ((n, sums), "float64"),
         "summary.1": ((n,), "float64"),
         "summary.2": ((n,), "float64"),
@@ -88,19 +90,23 @@ def _check_arrays(card: dict[str, Any], arrays: dict[str, np.ndarray], model: Mo
         "summary.4": ((n, channels), "float64"),
     }
     if card["keep"]:
-        shapes |= {"who": ((rows,), "int64"), "t": ((rows,), "float64"), "y": ((rows, channels), "float64")}
+        shapes |= {"series": ((rows,), "int64"), "t": ((rows,), "float64"), "y": ((rows, channels), "float64")}
     for name in sorted(shapes | arrays):
         checks.require(name in shapes and name in arrays, f"`{name[:60]}` is {'missing' if name in shapes else 'unknown'}.")
         found, expected = (arrays[name].shape, str(arrays[name].dtype)), shapes[name]
         checks.require(found == expected, f"`{name}` is {found[1]} of shape {found[0]}; expected {expected[1]} of {expected[0]}.")
-    may_be = {"origins": np.isnan, "summary.2": np.isposinf, "y": np.isnan}  # open, without observations, not measured
+    # An unknown origin, a series without observations, a missing value.
+    may_be = {"origins": np.isnan, "summary.2": np.isposinf, "y": np.isnan}
     for name, array in arrays.items():
         good = np.isfinite(array) | (may_be[name](array) if name in may_be else False)
-        checks.require(bool(good.all()), f"`{name}` holds a number that it cannot: {array[~good][:1]}.")
+        checks.require(bool(good.all()), f"`{name}` holds {array[~good][:1]}, which is not possible there.")
     counts = arrays["summary.1"]
-    checks.require(bool(((counts >= 0) & (counts == np.round(counts))).all()), "`summary.1` holds a count that is none.")
+    checks.require(
+        bool(((counts >= 0) & (counts == np.round(counts))).all()), "`summary.1` holds a number that is not a count (0, 1, 2 …)."
+    )
     if card["keep"]:
-        who = arrays["who"]
-        checks.require(bool(((who >= 0) & (who < n)).all()), "`who` names a series that is not there.")
-        same = np.array_equal(np.bincount(who, minlength=n), counts)
-        checks.require(same and not np.isnan(arrays["y"]).all(-1).any(), "`who`, `y` and `summary.1` count other observations.")
+        of = arrays["series"]
+        checks.require(bool(((of >= 0) & (of < n)).all()), "`series` names a series that is not there.")
+        same = np.array_equal(np.bincount(of, minlength=n), counts)
+        good = same and not np.isnan(arrays["y"]).all(-1).any()
+        checks.require(good, "`series`, `y` and `summary.1` have different numbers of observations.")

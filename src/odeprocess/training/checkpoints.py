@@ -1,8 +1,8 @@
-"""Checkpoints: how far a training run has come, on disk, so that a kill costs seconds and not the run.
+"""Checkpoints: the state of a training run on disk, from which a run that was killed is resumed.
 
-A checkpoint is one record: arrays, and a card that says which run they belong to. It is written beside its place and
-moved there in one step, and the one before it stays. So a kill or a full disk always leaves a sound one, and a damaged
-one is noticed and passed over. One run at a time holds a folder.
+A checkpoint is one record: arrays, and a card that describes the run to which they belong. It is written to a temporary file and
+moved into place in one step, and the previous one is kept. So a kill or a full disk always leaves a valid one, and a damaged one
+is detected and skipped. A folder is locked by one run at a time.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from odeprocess.version import __version__
 from .options import FitOptions
 
 FORMAT = 2  # 2: one checksum of card and arrays
-KEPT = 2  # the newest, and the one before it in case the newest is damaged
+KEPT = 2  # checkpoints in a folder: the newest, and the previous one in case the newest is damaged
 NAME = re.compile(r"checkpoint-(\d{7,})\.safetensors")
 OLDER_NAME = re.compile(r"checkpoint-\d+-[0-9a-f]{16}\.safetensors")  # of format 1
 T = TypeVar("T")
@@ -43,7 +43,7 @@ FIELDS = {"format": int, "done": int, "finished": bool, "run": dict[str, Any], "
 def description(
     spec: Spec, sampler: TaskSampler, options: FitOptions, seeds: np.ndarray, series: Series, validation: Series | None
 ) -> dict[str, Any]:
-    """Everything that decides about a run's outcome, as plain data; the series as the model sees them, by their checksum."""
+    """Everything on which the result of a run depends, as plain data; scaled series by their checksum."""
     run = {
         "series": fingerprint(series),
         "validation": None if validation is None else fingerprint(validation),
@@ -57,7 +57,7 @@ def description(
 
 
 def fingerprint(series: Series) -> str:
-    """A checksum of all arrays of some series."""
+    """A checksum of all arrays of a batch of series."""
     digest = hashlib.sha256()
     for array in map(np.asarray, (series.t, series.y, series.mask, series.static)):
         digest.update(f"{array.shape} {array.dtype} ".encode())
@@ -70,8 +70,8 @@ class Checkpoints:
     """The checkpoints of one run, in a folder.
 
     Attributes:
-        folder: where they are; made if it is not there. Other files in it are left alone.
-        run: what the run is, from `description`.
+        folder: where they are; it is made if it does not exist. Other files in it are left alone.
+        run: the run, from `description`.
         every: the least number of seconds between two checkpoints.
     """
 
@@ -88,24 +88,24 @@ class Checkpoints:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Holds the folder against other runs; it goes in the end if nothing is in it.
+        """Locks the folder against other runs, and removes it in the end if it is empty.
 
         Raises:
-            ValueError: where another run holds it.
+            ValueError: where another run has locked it.
         """
         try:
-            with _holding(self.folder):
+            with _lock(self.folder):
                 yield
         finally:
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
 
     def restored(self, rebuild: Callable[[dict[str, np.ndarray]], T], *, otherwise: T, resume: bool) -> T:
-        """What `rebuild` makes of the newest sound checkpoint's arrays, or `otherwise` to begin at the beginning.
+        """The state that `rebuild` makes of the newest valid checkpoint, or `otherwise` where there is none or `resume` is false.
 
         Raises:
-            ValueError: where there is an unfinished run and `resume` is false; where the run is another one; where every
-                checkpoint is damaged.
+            ValueError: where there is an unfinished run and `resume` is false, the run is another one, or every checkpoint is
+                damaged.
         """
         older = [path.name for path in self.folder.glob("checkpoint-*") if OLDER_NAME.fullmatch(path.name)]
         checks.require(
@@ -114,7 +114,7 @@ class Checkpoints:
             "begin anew remove the folder, or name another one.",
         )
         files = _files(self.folder)
-        path, card, arrays, damaged = _newest_sound(files)
+        path, card, arrays, damaged = _newest_valid(files)
         if not resume:
             checks.require(
                 path is None or card["finished"],
@@ -139,13 +139,13 @@ class Checkpoints:
             raise ValueError(f"{path} does not fit this run: {error} Remove the folder to begin anew.") from None
 
     def remove(self) -> None:
-        """Removes the checkpoints: of a run that would break down again."""
+        """Removes all checkpoints, for a run that would break down again if it were resumed."""
         _remove(self.folder)
 
     def save(self, done: int, arrays: Callable[[], dict[str, np.ndarray]], *, finished: bool) -> None:
-        """Saves what `arrays` gives if it is time to; `done` counts epochs. A run that is `finished` is always saved.
+        """Saves what `arrays` gives, if the last checkpoint is old enough or the run is `finished`; `done` counts epochs.
 
-        A disk that is full is told in a warning: the run in memory is worth more than its checkpoint.
+        An error of the disk is a warning, since training can go on without its checkpoint.
         """
         if not finished and time.monotonic() - self._last < self.every:
             return
@@ -158,7 +158,7 @@ class Checkpoints:
             remove_unfinished(self.folder, "checkpoint-*")
         except OSError as error:
             warnings.warn(
-                f"The checkpoint after epoch {done} could not be written: {error}. The one before it stays; training goes on.",
+                f"The checkpoint after epoch {done} could not be written: {error}. The previous one is kept; training goes on.",
                 stacklevel=3,
             )
         self._last = time.monotonic()
@@ -173,41 +173,41 @@ class Checkpoints:
         differ = list(_differences(card["machine"], machine()))
         if differ:
             warnings.warn(
-                f"{self.folder} was written elsewhere: {'; '.join(differ)}. Training goes on from it, but may not end with the "
-                "same weights to the last bit.",
+                f"{self.folder} was written on another machine or with other versions: {'; '.join(differ)}. Training goes on "
+                "from it, but may not end with the same weights to the last bit.",
                 stacklevel=4,
             )
 
 
 def discard(folder: str | Path) -> None:
-    """Removes all checkpoints from a folder and the folders in it, and each of them that is then empty.
+    """Removes all checkpoints from a folder and its subfolders, and each of these folders that is then empty.
 
     Raises:
-        ValueError: where a run holds one of them.
+        ValueError: where a run has locked one of them.
     """
     folder = Path(folder)
     if folder.is_dir():
         for inner in folder.iterdir():
             if inner.is_dir() and not inner.is_symlink():
                 discard(inner)
-        with _holding(folder):
+        with _lock(folder):
             _remove(folder)
-        with contextlib.suppress(OSError):  # other files stay, and so does their folder
+        with contextlib.suppress(OSError):  # a folder with other files stays
             folder.rmdir()
 
 
 def machine() -> dict[str, Any]:
-    """What else the last bit of a weight may depend on."""
+    """Versions and hardware, on which the last bits of weights may depend."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {"odeprocess": __version__, "jax": jax.__version__, "device": jax.devices()[0].device_kind, "threads": threads}
 
 
 class _Damaged(ValueError):
-    """A checkpoint that is not what was written."""
+    """A checkpoint that differs from what was written."""
 
 
 @contextmanager
-def _holding(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(folder, wait=0.0))
@@ -219,7 +219,7 @@ def _holding(folder: Path) -> Iterator[None]:
 
 
 def _remove(folder: Path) -> None:
-    """Removes all checkpoints; the caller holds the folder."""
+    """Removes all checkpoints; the caller has locked the folder."""
     for path in folder.glob("checkpoint-*"):
         if NAME.fullmatch(path.name) or OLDER_NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)
@@ -227,13 +227,13 @@ def _remove(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, the newest first."""
+    """The checkpoints in a folder, the newest first."""
     found = [path for path in folder.glob("checkpoint-*") if NAME.fullmatch(path.name)]
     return sorted(found, key=lambda path: int(NAME.fullmatch(path.name)[1]), reverse=True)  # type: ignore[index]
 
 
-def _newest_sound(files: list[Path]) -> tuple[Path | None, dict[str, Any], dict[str, np.ndarray], dict[Path, str]]:
-    """The first of these files that is not damaged, what it holds, and why those before it are damaged."""
+def _newest_valid(files: list[Path]) -> tuple[Path | None, dict[str, Any], dict[str, np.ndarray], dict[Path, str]]:
+    """The first of these files that is not damaged, its card and arrays, and for each file before it why it is damaged."""
     damaged: dict[Path, str] = {}
     for path in files:
         try:
@@ -244,10 +244,10 @@ def _newest_sound(files: list[Path]) -> tuple[Path | None, dict[str, Any], dict[
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the run was, and the arrays.
+    """The card and the arrays of a checkpoint.
 
     Raises:
-        _Damaged: where it is not what was written.
+        _Damaged: where the file differs from what was written.
         ValueError: where a newer version of this library wrote it.
     """
     try:
@@ -263,7 +263,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         read_fields(FIELDS, card, "card", needed=tuple(FIELDS))
         checks.require(made == FORMAT, f"`card.format` is {made}; expected {FORMAT}.")
-        checks.require(path.name == _name(card["done"]), f"`card.done` is {card['done']}, which its name denies.")
+        checks.require(path.name == _name(card["done"]), f"`card.done` is {card['done']}, which differs from its name.")
     except ValueError as error:
         raise _Damaged(f"{path} is damaged: {error}") from None
     return card, arrays
@@ -274,7 +274,7 @@ def _name(done: int) -> str:
 
 
 def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
-    """What differs between two descriptions, in words."""
+    """What differs between two descriptions, one sentence for each field."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in {**there, **here}:
             yield from _differences(there.get(key), here.get(key), f"{name}.{key}" if name else key)

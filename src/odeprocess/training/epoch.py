@@ -1,7 +1,7 @@
-"""One epoch of training, as one compiled function over all seeds.
+"""One epoch of the first phase of training, as one compiled function over all seeds (section 7 of `docs/inference.md`).
 
-All tasks and latent noise of an epoch are drawn in one go before the loop over steps: the loop, which is where the
-time goes, then holds nothing but the gradient step.
+All tasks and latent noise of an epoch are drawn in a few large calls before the loop over steps, so that the loop, which takes
+most of the time, holds the gradient step alone.
 """
 
 import dataclasses
@@ -27,7 +27,18 @@ from .validation import Scores, score_all
 
 
 class FirstPhaseState(eqx.Module):
-    """Everything that one seed carries from epoch to epoch."""
+    """What one seed carries from epoch to epoch.
+
+    Attributes:
+        process: the process as trained so far.
+        optimiser: Optax's state.
+        best: the process of the best epoch so far by validation.
+        best_score: its negative log density a value; infinite before the first evaluation.
+        best_epoch: the number of that epoch, from 1; 0 before the first evaluation.
+        skipped: steps that were skipped because their loss or gradient was not finite.
+        bad_in_a_row: such steps since the last one that was finite.
+        stopped: whether patience has run out.
+    """
 
     process: Process
     optimiser: Any
@@ -40,7 +51,7 @@ class FirstPhaseState(eqx.Module):
 
 
 class Report(eqx.Module):
-    """What one epoch says of itself, by seed: the mean loss a step, and validation scores (NaN when not evaluated)."""
+    """The result of one epoch, by seed: the mean loss of a step, and validation scores (NaN when not evaluated)."""
 
     loss: Float[Array, "*seeds"]
     validation: Scores
@@ -48,9 +59,18 @@ class Report(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is fixed when an epoch is compiled."""
+    """Everything on which the compiled program of an epoch depends, beside shapes.
 
-    options: FitOptions  # but for the numbers of epochs, which are arguments
+    Attributes:
+        options: of the fit; the numbers of epochs are arguments of the compiled functions instead.
+        sampler: of the tasks.
+        steps: gradient steps of an epoch.
+        batch: series of a step.
+        extent: how far the flow is integrated in training.
+        validation_extent: the same for validation tasks.
+    """
+
+    options: FitOptions
     sampler: TaskSampler
     steps: int
     batch: int
@@ -66,13 +86,13 @@ def start(process: Process, plan: Plan) -> FirstPhaseState:
     return FirstPhaseState(process, optimiser, process, best_score, zero, zero, zero, jnp.zeros((), bool))
 
 
-INITIAL_HORIZON = 0.1  # of the horizon, at first, where it grows
+INITIAL_HORIZON = 0.1  # share of the horizon that the first epoch sees where it grows (`FitOptions.horizon_growth`); by hand
 
-# A level of optimisation below XLA's own: as fast to run, and compiled in three quarters of the time.
-COMPILER = None if jax.config.read("jax_disable_most_optimizations") else {"xla_backend_optimization_level": 2}
+# A level of optimisation below XLA's default: measured on CPUs, programs run as fast and compile in three quarters of the time.
+COMPILER_OPTIONS = None if jax.config.read("jax_disable_most_optimizations") else {"xla_backend_optimization_level": 2}
 
 
-@compiled(static_argnums=0, donate_argnums=1, compiler_options=COMPILER)
+@compiled(static_argnums=0, donate_argnums=1, compiler_options=COMPILER_OPTIONS)
 def run_epoch(
     plan: Plan,
     states: FirstPhaseState,
@@ -82,22 +102,22 @@ def run_epoch(
     series: Series,
     validation: Task | None,
 ) -> tuple[FirstPhaseState, Report]:
-    """Trains every seed for one epoch of `last` (counted from 0); `states` is given up to be reused."""
-    return jax.vmap(lambda state, key: _epoch(plan, state, key, epoch, last, series, validation))(states, keys)
+    """Trains every seed for epoch number `epoch` (from 0) of `last`. The memory of `states` is used again."""
+    return jax.vmap(lambda state, key: _train_epoch(plan, state, key, epoch, last, series, validation))(states, keys)
 
 
-def _epoch(plan, state, key, epoch, last, series, validation):
+def _train_epoch(plan, state, key, epoch, last, series, validation):
     train_key, _ = jr.split(jr.fold_in(key, epoch))
-    score_key = jr.fold_in(key, 2**31 - 2)  # the same draws every epoch, so that epochs are compared on equal terms
+    score_key = jr.fold_in(key, 2**31 - 2)  # the same draws in every epoch, so that the scores of epochs can be compared
     optimiser = plan.options.transformation(last * plan.steps)
 
-    def step(carry, sample_latents):
+    def step(carry, choices):
         weights, opt_state, skipped, bad = carry
-        index, selection, noise, kl_weight = sample_latents
+        index, selection, noise, kl_weight = choices
         tasks = jax.vmap(take)(series[index], selection)
         loss, gradient = jax.value_and_grad(_loss)(unravel(weights), tasks, noise, kl_weight, plan)
         gradient, _ = ravel_pytree(gradient)
-        with jax.numpy_dtype_promotion("standard"):  # Optax mixes types in places, and users may run JAX strictly
+        with jax.numpy_dtype_promotion("standard"):  # Optax mixes float types, which fails where users have strict promotion
             updates, new_opt_state = optimiser.update(gradient, opt_state, weights)
         finite = jnp.isfinite(loss) & jnp.isfinite(gradient @ gradient)
         active = ~state.stopped & (bad < plan.options.max_bad_steps)
@@ -107,11 +127,11 @@ def _epoch(plan, state, key, epoch, last, series, validation):
         bad = jnp.where(active, jnp.where(finite, 0, bad + 1), bad)
         return (weights, opt_state, skipped + failed, bad), loss
 
-    # As one vector: a step of the optimiser is then a few operations, not a few for each of dozens of small arrays.
+    # Weights are one vector: a step of the optimiser is then a few operations instead of a few for each of dozens of arrays.
     weights, unravel = ravel_pytree(state.process)
     carry = (weights, state.optimiser, state.skipped, state.bad_in_a_row)
     (weights, opt_state, skipped, bad), losses = jax.lax.scan(
-        step, carry, _draw(plan, train_key, series, state.process, epoch, last)
+        step, carry, _draw_tasks(plan, train_key, series, state.process, epoch, last)
     )
     process = unravel(weights)
     finite = jnp.isfinite(losses)
@@ -121,10 +141,11 @@ def _epoch(plan, state, key, epoch, last, series, validation):
     if validation is None:
         nothing = jnp.full((), jnp.nan, loss.dtype)
         return state, Report(loss, Scores(nothing, nothing, nothing))
-    return _evaluated(plan, state, loss, score_key, epoch + 1, validation)
+    return _evaluate(plan, state, loss, score_key, epoch + 1, validation)
 
 
-def _draw(plan, key, series, process, epoch, last):
+def _draw_tasks(plan, key, series, process, epoch, last):
+    """The choices of all steps of an epoch: series, points, latent noise and the weight of the KL."""
     order_key, task_key, noise_key = jr.split(key, 3)
     shape = (plan.steps, plan.batch)
     order = shuffle(plan, order_key, series)
@@ -136,7 +157,7 @@ def _draw(plan, key, series, process, epoch, last):
 
 
 def shuffle(plan: Plan, key: Any, series: Series) -> Int[Array, "steps batch"]:
-    """Which series each step of an epoch takes: all in a random order, those that only pad left out."""
+    """The series of each step of an epoch: all in a random order, without those that are padding."""
     order = jr.permutation(key, len(series))
     if plan.options.bucketed:
         real = series.observed.any(-1)
@@ -146,7 +167,7 @@ def shuffle(plan: Plan, key: Any, series: Series) -> Int[Array, "steps batch"]:
 
 
 def _grow_horizon(plan, series, epoch, last):
-    """The series as far as they are shown in this epoch: each from its beginning on."""
+    """The series with the observations masked that lie beyond this epoch's horizon, where that grows."""
     if not plan.options.horizon_growth:
         return series
     first, end = jnp.where(series.observed, series.t, jnp.inf).min(), jnp.where(series.observed, series.t, -jnp.inf).max()
@@ -156,7 +177,7 @@ def _grow_horizon(plan, series, epoch, last):
 
 
 def _kl_weights(plan, epoch, last, dtype):
-    """The weight of the KL in each step of this epoch; none where it is 1, so that it costs nothing."""
+    """The weight of the KL in each step of this epoch; `None` where it is always 1, so that it costs nothing."""
     if not plan.options.kl_warm_up:
         return None
     done = (epoch + jnp.arange(plan.steps) / plan.steps) / jnp.maximum(plan.options.kl_warm_up * last, 1.0)
@@ -169,10 +190,10 @@ def _loss(process, tasks, noise, kl_weight, plan):
     return -jax.vmap(lambda task, eps: objective(process, task, eps, plan.extent, **more))(tasks, noise).mean()
 
 
-def _evaluated(plan, state, loss, key, done, validation):
+def _evaluate(plan, state, loss, key, done, validation):
     options = plan.options
 
-    # A series may have gone whole into the context; it may then have nothing left to be scored on.
+    # A series all of whose points are in the context has nothing left to score.
     new_only = not options.validation_context_scored
     scored = (validation.target & ~validation.context if new_only else validation.target).any((1, 2))
 
@@ -183,7 +204,7 @@ def _evaluated(plan, state, loss, key, done, validation):
         return jax.tree.map(lambda x: jnp.where(scored, x, 0.0).sum() / scored.sum(dtype=x.dtype), found)
 
     nothing = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), jax.eval_shape(scores, state.process))
-    # `done` is the same for all seeds, so this stays a branch under vmap and an epoch that is not due costs nothing.
+    # `done` is the same for all seeds, so this stays a branch under vmap, and epochs that are not evaluated cost nothing.
     due = done % options.evaluate_every == 0
     found = jax.lax.cond(due, scores, lambda _: nothing, state.process)
     better = ~state.stopped & (found.nll < state.best_score)

@@ -1,4 +1,4 @@
-"""`Fit`: the models that training gives, one a seed, and what happened."""
+"""`Fit`: the result of training, with a model for each seed and the history."""
 
 import dataclasses
 import warnings
@@ -18,18 +18,18 @@ from .training_state import History, TrainingState
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fit:
-    """The outcome of `fit`.
+    """The result of `fit`.
 
     Attributes:
-        models: one model a seed; `None` for a seed that broke down.
+        models: one for each seed; `None` for a seed whose training broke down.
         history: losses and scores by epoch and seed.
-        best: which seed scored best on validation (without it: had the lowest training loss over the last tenth).
-        skipped: steps that were skipped because they were not finite, by seed.
-        compile_seconds: the time until the end of the first epoch, less that of an ordinary (median) epoch.
-        train_seconds: the time of all epochs, that apart.
+        best: the seed with the best validation score; without validation, with the lowest loss over the last tenth of epochs.
+        skipped: the number of steps that were skipped because they were not finite, by seed.
+        compile_seconds: the time until the end of the first epoch, less the median time of the others.
+        train_seconds: the time of all epochs, less `compile_seconds`.
         recipe: how the model was trained, where `fit` chose it.
         scores: of the candidates, where there were several: held-out log predictive density, in nats a value of standardised
-            data.
+            data; −∞ for one whose training broke down.
     """
 
     models: tuple[Model | None, ...]
@@ -49,7 +49,9 @@ class Fit:
         """What was chosen and why, in sentences."""
         notes = [] if self.recipe is None else list(self.recipe.notes)
         if self.scores:
-            listed = ", ".join(f"{name} {score:.2f}" for name, score in self.scores.items())
+            listed = ", ".join(
+                f"{name} {score:.2f}" if np.isfinite(score) else f"{name} broke down" for name, score in self.scores.items()
+            )
             notes.append(f"{self.model.spec.variant} was kept, by held-out log predictive density (nats a value): {listed}.")
         return notes
 
@@ -64,7 +66,7 @@ class Fit:
 def collect_result(
     state: TrainingState, spec: Spec, scaling: Scaling, seeds: np.ndarray, *, max_bad_steps: int, validated: bool
 ) -> Fit:
-    """What a finished course of training gives."""
+    """The `Fit` of a training run that has ended."""
     history, broken, first_phase, em = state.history(), state.broken(max_bad_steps), state.first_phase, state.em
     kept, last, skipped = first_phase.best, first_phase.process, first_phase.skipped
     if em is not None:
@@ -85,10 +87,10 @@ def collect_result(
         models.append(None if broken[i] else Model(process, spec, scaling, info))
     if broken.any():
         warnings.warn(
-            f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds are sound.",
+            f"Training broke down for seed(s) {seeds[broken].tolist()}; their models are None. The other seeds were trained.",
             stacklevel=checks.depth_of_user(),
         )
-    late = max(1, state.epochs // 10)  # one epoch's loss is noise
+    late = max(1, state.epochs // 10)  # the loss of a single epoch is noisy
     quality = np.where(keep_best, best_score, history.loss[-late:].mean(0))
     quality = np.where(broken | np.isnan(quality), np.inf, quality)
     seconds = history.seconds

@@ -1,11 +1,11 @@
-"""The end of training a process of few weights: weights and latents move together, by Gauss–Newton.
+"""Gauss–Newton over weights and latents together, at the end of training a linear process.
 
-Expectation–maximisation creeps where there is little noise: latents are then known so well, given the weights, that the
-weights can hardly move without them. Here the latents are projected out of the weights' least-squares problem, so that a step
-moves both. It is taken if the series become likelier by it, once noise, prior and latents are brought up to date. This is for
-linear processes: curves are linear in the latents, so that the likelihood can be worked out exactly; and there are dozens of
-weights, each of which costs an integration of every series. At the end the encoder learns to guess the latents where they are
-now.
+Section 11 of `docs/inference.md`. Expectation–maximisation converges slowly where the noise is small: the posteriors given the
+weights are then so narrow that the weights can hardly move without the latents. Here the latents are projected out of the
+least-squares problem of the weights (variable projection), so that a step moves both. A step is taken if it increases the
+likelihood of the series once latents, prior and noise are updated. This is for processes that are linear in their latents, for
+which that likelihood is exact, and with few weights, since each costs an integration of every series. Afterwards the encoder is
+fitted to the new latents.
 """
 
 import dataclasses
@@ -29,172 +29,233 @@ from odeprocess.posterior.functions import extent_for
 from odeprocess.posterior.model import Model
 from odeprocess.process import Process
 from odeprocess.process.likelihood import GaussianLikelihood
+from odeprocess.process.prior import Prior
 from odeprocess.process.solvers import Extent
 
 from .expectation_maximisation import CHUNK, fit_prior
 from .mixture_prior import fit_mixture_prior
-from .refit_encoder import guessing, refit_encoder
+from .refit_encoder import map_encoder, refit_encoder
 
-MOST_WEIGHTS, MOST_NOISE = 150, 0.02  # the latter in scaled units: with more of it gradient steps do converge
-MOST_VALUES = 200_000  # of the series that decide about the weights
-STEPS, TRIES = 40, 10  # of the weights; and dampings of each that are tried
-FIRST_DAMPING, DAMPING_DECREASE, DAMPING_INCREASE, LEAST_DAMPING, TINY = 1e-4, 0.1, 4.0, 1e-12, 1e-6
+# All chosen by hand.
+MOST_WEIGHTS = 150  # of flow and decoder: each is a column of the Jacobian, and costs an integration of every series
+MOST_NOISE = 0.02  # σ, in scaled units, of the least noisy channel: with more noise gradient steps converge
+MOST_VALUES = 200_000  # of the series that the weights are fitted to; further series only get new latents
+MOST_STEPS = 40  # of the weights
+MOST_DAMPINGS = 10  # that are tried for each step
+INITIAL_DAMPING, LEAST_DAMPING = 1e-4, 1e-12  # λ of eq. 32
+DAMPING_DECREASE, DAMPING_INCREASE = 0.1, 4.0  # factors of λ after a step that was taken, and after one that was not
+LEAST_COLUMN_NORM = 1e-6  # of the largest: added to all, so that a weight without effect does not move
 
 
 class GaussNewtonState(NamedTuple):
-    """How far it has come: a process whose prior and noise are up to date, and the posteriors of its series."""
+    """A process whose prior and noise are up to date, and the posteriors of its series.
+
+    Attributes:
+        process: the process.
+        modes: of the posteriors, which are normal distributions.
+        roots: upper triangular roots R of their precisions RᵀR.
+        log_likelihood: the mean log marginal likelihood of a series (eq. 31), up to a constant; −∞ where it is not finite.
+    """
 
     process: Process
     modes: Float[Array, "series z"]
     roots: Float[Array, "series z z"]
-    log_likelihood: Float[Array, ""]  # a series, up to a constant
+    log_likelihood: Float[Array, ""]
+
+
+class _Posterior(NamedTuple):
+    """The posterior of one series, or of all, given the weights, the prior and the noise.
+
+    Attributes:
+        mode: its mean.
+        root: the upper triangular root of its precision.
+        squares: expected squared residuals, in units of σ, summed over time, by channel.
+        log_likelihood: eq. 31.
+    """
+
+    mode: Float[Array, "*series z"]
+    root: Float[Array, "*series z z"]
+    squares: Float[Array, "*series channels"]
+    log_likelihood: Float[Array, "*series"]
 
 
 def can_converge(model: Model) -> bool:
-    """Whether a model is of the kind that this is for."""
+    """Whether `gauss_newton_fit` is for this model: linear, with a learned prior, few weights and little noise."""
     likelihood = model.process.likelihood
     if not isinstance(likelihood, GaussianLikelihood) or likelihood.raw_std is None:
         return False
-    sharp = bool((likelihood(jnp.zeros((1, len(likelihood.raw_std)))).std < MOST_NOISE).any())
-    few = ravel_pytree(_curves(model.process))[0].size <= MOST_WEIGHTS
-    linear = model.spec.path == "linear" and model.spec.readout in ("residual", "linear")
-    return sharp and few and linear and model.process.prior is not None and model.process.inference.first is None
+    little_noise = bool((likelihood(jnp.zeros((1, len(likelihood.raw_std)))).std < MOST_NOISE).any())
+    few_weights = ravel_pytree(_trained_parts(model.process))[0].size <= MOST_WEIGHTS
+    return (
+        little_noise
+        and few_weights
+        and model.spec.linear
+        and model.process.prior is not None
+        and model.process.inference.first is None
+    )
 
 
 def gauss_newton_fit(model: Model, series: Series, sampler: TaskSampler, *, seed: int = 0) -> Model:
-    """The model with weights at which the series it was trained on are as likely as can be; the same model, if they are so.
+    """The model after Gauss–Newton steps to a maximum of the likelihood; the same object if no step increases that.
 
     Arguments:
         model: trained on `series`; see `can_converge`.
         series: in the user's units.
-        sampler: of the tasks on which the encoder learns.
-        seed: of these.
+        sampler: of the tasks on which the encoder is fitted anew.
+        seed: of these tasks.
+
+    Returns:
+        A model whose `info["gauss_newton_gain"]` is the increase of the log likelihood of a series, in nats.
     """
     scaled = jax.tree.map(jnp.asarray, model.scaling.apply(series))
     extent = extent_for(model.process, scaled.t, scaled.observed)
-    deciding = min(len(scaled), max(1, MOST_VALUES // (scaled.y.shape[1] * scaled.channels)))
-    some = scaled[:deciding]
-    begun = last = _current(model.process, _guesses(model.process, some), some, extent)
-    damping = FIRST_DAMPING
-    for _ in range(STEPS):
-        better, damping = _step(last, some, extent, damping)
+    used = min(len(scaled), max(1, MOST_VALUES // (scaled.y.shape[1] * scaled.channels)))
+    some = scaled[:used]
+    first = update_latents(model.process, _encode(model.process, some), some, extent)
+    last = _take_steps(first, some, extent)
+    if last is first:
+        return model
+    gain = float(last.log_likelihood - first.log_likelihood)
+    before = first.modes
+    if used < len(scaled):
+        before = update_latents(model.process, _encode(model.process, scaled), scaled, extent).modes
+        rest = jnp.broadcast_to(last.modes.mean(0), (len(scaled) - used, last.modes.shape[1]))
+        last = update_latents(last.process, jnp.concatenate([last.modes, rest]), scaled, extent)
+    process = map_encoder(last.process, np.asarray(before, np.float64), np.asarray(last.modes, np.float64))
+    process = refit_encoder(process, last.modes, last.roots, scaled, sampler, jr.key(seed))
+    process = _refit_mixture(process, last.modes, last.roots, scaled)
+    return dataclasses.replace(model, process=process, info={**model.info, "gauss_newton_gain": gain})
+
+
+def _take_steps(state: GaussNewtonState, series: Series, extent: Extent) -> GaussNewtonState:
+    """The state after all steps that increase the likelihood; the same object if none does."""
+    damping = INITIAL_DAMPING
+    for _ in range(MOST_STEPS):
+        better, damping = take_step(state, series, extent, damping)
         if better is None:
             break
-        last = better
-    if last is begun:
-        return model
-    gain = float(last.log_likelihood - begun.log_likelihood)
-    before = begun.modes
-    if deciding < len(scaled):
-        before = _current(model.process, _guesses(model.process, scaled), scaled, extent).modes
-        near = jnp.concatenate([last.modes, jnp.broadcast_to(last.modes.mean(0), (len(scaled) - deciding, last.modes.shape[1]))])
-        last = _current(last.process, near, scaled, extent)
-    process = guessing(last.process, np.asarray(before, np.float64), np.asarray(last.modes, np.float64))
-    process = refit_encoder(process, last.modes, last.roots, scaled, sampler, jr.key(seed))
-    process = _divided(process, last.modes, last.roots, scaled)
-    return dataclasses.replace(model, process=process, info={**model.info, "settled": gain})
+        state = better
+    return state
 
 
-def _step(now: GaussNewtonState, series: Series, extent: Extent, damping: float) -> tuple[GaussNewtonState | None, float]:
-    """The first of several steps, shorter and shorter, that makes the series likelier, if any; and the damping for the next."""
-    weights, unravel = ravel_pytree(_curves(now.process))
-    rows = np.asarray(_system(now.process, now.modes, series, extent), np.float64)
+def take_step(state: GaussNewtonState, series: Series, extent: Extent, damping: float) -> tuple[GaussNewtonState | None, float]:
+    """The first step that increases the likelihood, of several with more and more damping (eq. 32); and the damping for the next.
+
+    Without such a step `None`. The damping of each weight is in units of its column of the Jacobian (Moré, 1978): in units of the
+    weights themselves, steps stopped far from the maximum in one of five trainings.
+    """
+    weights, unravel = ravel_pytree(_trained_parts(state.process))
+    rows = np.asarray(project_latents_out(state.process, state.modes, series, extent), np.float64)
     if not np.isfinite(rows).all():
         return None, damping
     triangle = np.asarray(np.linalg.qr(rows.reshape(-1, rows.shape[-1]), mode="r"))
-    slopes, value = triangle[:, :-1], triangle[:, -1]
-    sizes = np.sqrt((slopes**2).sum(0))  # damping counts in units of what each weight does: in those of the weights it got stuck
-    sizes += TINY * sizes.max()
-    for _ in range(TRIES):
-        damped = np.concatenate([slopes, np.sqrt(damping) * np.diag(sizes)])
+    jacobian, value = triangle[:, :-1], triangle[:, -1]
+    norms = np.sqrt((jacobian**2).sum(0))
+    norms += LEAST_COLUMN_NORM * norms.max()
+    for _ in range(MOST_DAMPINGS):
+        damped = np.concatenate([jacobian, np.sqrt(damping) * np.diag(norms)])
         move = np.linalg.lstsq(damped, -np.concatenate([value, np.zeros(len(weights))]), rcond=None)[0]
-        curves = unravel(weights + jnp.asarray(move, weights.dtype))
-        found = _current(eqx.tree_at(_curves, now.process, curves), now.modes, series, extent)
-        if found.log_likelihood > now.log_likelihood:
-            return found, max(DAMPING_DECREASE * damping, LEAST_DAMPING)
+        moved = eqx.tree_at(_trained_parts, state.process, unravel(weights + jnp.asarray(move, weights.dtype)))
+        new = update_latents(moved, state.modes, series, extent)
+        if new.log_likelihood > state.log_likelihood:
+            return new, max(DAMPING_DECREASE * damping, LEAST_DAMPING)
         damping *= DAMPING_INCREASE
     return None, damping
 
 
-def _curves(process: Process) -> Any:
-    """What decides about the curve that latents stand for."""
+def _trained_parts(process: Process) -> Any:
+    """The parts whose weights Gauss–Newton changes: those that turn latents into curves."""
     return (process.flow, process.decoder)
 
 
 @compiled
-def _guesses(process: Process, series: Series) -> Any:
+def _encode(process: Process, series: Series) -> Float[Array, "series z"]:
+    """The means of the encoder's posteriors."""
     return jax.lax.map(lambda one: process.infer(one).loc, series, batch_size=CHUNK)
 
 
 @compiled(static_argnums=3)
-def _current(process: Process, modes: Any, series: Series, extent: Extent) -> GaussNewtonState:
-    """Brings latents, prior and noise up to date, begun at `modes`."""
+def update_latents(process: Process, modes: Float[Array, "series z"], series: Series, extent: Extent) -> GaussNewtonState:
+    """The state of a process: its posteriors, begun at `modes`, after one update of prior and noise.
 
-    def one(process, pair):
-        z, series = pair
-        y, nothing, size = jnp.where(series.mask, series.y, 0.0), jnp.zeros_like(z), z.shape[0]
-        problem = LeastSquaresProblem.of(process, process.prior, series, z, extent)
-        value, slopes = linearise(problem, z, y, nothing)
-        along, root = orthonormalise(slopes)
-
-        def move(carry, _):  # to the mode, since all is linear in z; and once more, for what rounding left
-            z, value = carry
-            z = z - solve_triangular(root, project(along, value))
-            return (z, problem.residuals(z, y, nothing)), None
-
-        (z, value), _ = jax.lax.scan(move, (z, value), None, length=2)
-        spread = solve_triangular(root, jnp.eye(size, dtype=z.dtype))
-        squares = (value[:-size] ** 2 + ((slopes[:-size] @ spread) ** 2).sum(1)).reshape(y.shape).sum(0)
-        noise = jnp.where(series.mask, jnp.log(problem.std), 0.0).sum()
-        likely = -0.5 * (value**2).sum() - jnp.log(jnp.diagonal(root)).sum() - noise
-        return z, root, squares, likely - jnp.log(jnp.diagonal(process.prior.chol)).sum()
-
-    def twice(again, carry):
-        process, modes, roots, squares, _ = carry
-        process = jax.tree.map(
-            lambda a, b: jnp.where(again > 0, a, b), _increase_likelihood(process, modes, roots, squares, series), process
-        )
-        with jax.default_matmul_precision("highest"):
-            modes, roots, squares, likely = jax.lax.map(functools.partial(one, process), (modes, series), batch_size=CHUNK)
-        return process, modes, roots, squares, likely
-
+    Posteriors are computed twice: for the prior and noise of `process`, and for those that follow from the first ones.
+    """
     count, size = modes.shape
     roots = jnp.broadcast_to(jnp.eye(size, dtype=modes.dtype), (count, size, size))
-    nothing = (jnp.zeros_like(series.y[:, 0]), jnp.zeros_like(modes[:, 0]))
-    process, modes, roots, _, likely = jax.lax.fori_loop(0, 2, twice, (process, modes, roots, *nothing))
-    return GaussNewtonState(process, modes, roots, jnp.where(jnp.isfinite(likely).all(), likely.mean(), -jnp.inf))
+    nothing = _Posterior(modes, roots, jnp.zeros_like(series.y[:, 0]), jnp.zeros_like(modes[:, 0]))
+
+    def compute(again, carry):
+        process, posteriors = carry
+        updated = _update_prior_and_noise(process, posteriors, series)
+        process = jax.tree.map(lambda new, old: jnp.where(again > 0, new, old), updated, process)
+        one = functools.partial(_compute_posterior, process, extent)
+        with jax.default_matmul_precision("highest"):
+            return process, jax.lax.map(one, (posteriors.mode, series), batch_size=CHUNK)
+
+    process, found = jax.lax.fori_loop(0, 2, compute, (process, nothing))  # a loop, so that the posteriors are compiled once
+    mean = jnp.where(jnp.isfinite(found.log_likelihood).all(), found.log_likelihood.mean(), -jnp.inf)
+    return GaussNewtonState(process, found.mode, found.root, mean)
 
 
-def _increase_likelihood(process: Process, modes: Any, roots: Any, squares: Any, series: Series) -> Process:
-    """The process with the prior and the noise that posteriors of its series make together."""
+def _compute_posterior(process: Process, extent: Extent, pair: tuple[Float[Array, " z"], Series]) -> _Posterior:
+    """The exact posterior of one series, by linearisation at any latents."""
+    z, series = pair
+    assert process.prior is not None
+    y, zero, size = jnp.where(series.mask, series.y, 0.0), jnp.zeros_like(z), z.shape[0]
+    problem = LeastSquaresProblem.of(process, process.prior, series, z, extent)
+    value, jacobian = linearise(problem, z, y, zero)
+    q, root = orthonormalise(jacobian)
+
+    def move(carry, _):  # the first step is exact, since residuals are linear in z; the second one corrects its rounding
+        z, value = carry
+        z = z - solve_triangular(root, project(q, value))
+        return (z, problem.residuals(z, y, zero)), None
+
+    (z, value), _ = jax.lax.scan(move, (z, value), None, length=2)
+    spread = solve_triangular(root, jnp.eye(size, dtype=z.dtype))
+    squares = value[:-size] ** 2 + ((jacobian[:-size] @ spread) ** 2).sum(1)
+    log_std = jnp.where(series.mask, jnp.log(problem.std), 0.0).sum()
+    log_likelihood = -0.5 * (value**2).sum() - jnp.log(jnp.diagonal(root)).sum() - log_std
+    log_likelihood = log_likelihood - jnp.log(jnp.diagonal(process.prior.chol)).sum()
+    return _Posterior(z, root, squares.reshape(y.shape).sum(0), log_likelihood)
+
+
+def _update_prior_and_noise(process: Process, posteriors: _Posterior, series: Series) -> Process:
+    """The process with the prior (eqs. 25 and 26) and the noise (eq. 33) that are most likely given the posteriors."""
     assert isinstance(process.likelihood, GaussianLikelihood)
-    values = jnp.maximum(series.mask.sum((0, 1)).astype(squares.dtype), 1.0)
-    likelihood = process.likelihood.with_std_times(jnp.sqrt(squares.sum(0) / values))
-    return eqx.tree_at(lambda p: (p.prior, p.likelihood), process, (fit_prior(modes, roots, series.static), likelihood))
+    values = jnp.maximum(series.mask.sum((0, 1)).astype(posteriors.squares.dtype), 1.0)
+    likelihood = process.likelihood.with_std_times(jnp.sqrt(posteriors.squares.sum(0) / values))
+    prior = fit_prior(posteriors.mode, posteriors.root, series.static)
+    return eqx.tree_at(lambda p: (p.prior, p.likelihood), process, (prior, likelihood))
 
 
 @compiled(static_argnums=3)
-def _system(process: Process, modes: Any, series: Series, extent: Extent) -> Any:
-    """The least-squares problem of the weights with latents projected out, `[series, residuals, weights + 1]`, the value last."""
-    weights, unravel = ravel_pytree(_curves(process))
-    prior = process.prior
+def project_latents_out(
+    process: Process, modes: Float[Array, "series z"], series: Series, extent: Extent
+) -> Float[Array, "series residuals columns"]:
+    """The Jacobian of each series' residuals in the weights, and as last column the residuals, without what latents explain.
+
+    That is (I − QQᵀ)[∂r/∂w, r], where Q spans the columns of ∂r/∂z (eq. 32).
+    """
+    weights, unravel = ravel_pytree(_trained_parts(process))
+    prior: Prior | None = process.prior
     assert prior is not None
 
     def one(pair):
         z, series = pair
-        y, nothing = jnp.where(series.mask, series.y, 0.0), jnp.zeros_like(z)
+        y, zero = jnp.where(series.mask, series.y, 0.0), jnp.zeros_like(z)
         problem = LeastSquaresProblem.of(process, prior, series, z, extent)
 
         def residuals(weights):
-            moved = eqx.tree_at(_curves, process, unravel(weights))
-            return problem._replace(process=moved).residuals(z, y, nothing)
+            moved = eqx.tree_at(_trained_parts, process, unravel(weights))
+            return problem._replace(process=moved).residuals(z, y, zero)
 
         value, push = jax.linearize(residuals, weights)
-        slopes = jax.vmap(push, out_axes=1)(jnp.eye(weights.shape[0], dtype=z.dtype))
-        along, _ = orthonormalise(linearise(problem, z, y, nothing)[1])
-        both = jnp.concatenate([slopes, value[:, None]], 1)
-        for _ in range(2):  # the second time takes away what rounding left
-            both = both - along @ (along.T @ both)
+        jacobian = jax.vmap(push, out_axes=1)(jnp.eye(weights.shape[0], dtype=z.dtype))
+        q, _ = orthonormalise(linearise(problem, z, y, zero)[1])
+        both = jnp.concatenate([jacobian, value[:, None]], 1)
+        for _ in range(2):  # the second projection removes what rounding left
+            both = both - q @ (q.T @ both)
         return both
 
     with jax.default_matmul_precision("highest"):
@@ -202,7 +263,10 @@ def _system(process: Process, modes: Any, series: Series, extent: Extent) -> Any
 
 
 @compiled
-def _divided(process: Process, modes: Any, roots: Any, series: Series) -> Process:
+def _refit_mixture(
+    process: Process, modes: Float[Array, "series z"], roots: Float[Array, "series z z"], series: Series
+) -> Process:
+    """The process with its mixture prior fitted to new posteriors, if it has one."""
     if process.mixture is None:
         return process
     assert process.prior is not None

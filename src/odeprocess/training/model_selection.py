@@ -171,7 +171,7 @@ class Trainer:
 def select(trainer: Trainer, splits: Splits, seed: int) -> tuple[Spec, dict[str, float]]:
     """The candidate to keep, and each one's held-out log predictive density, in nats a value of standardised data."""
     specs = trainer.recipe.specs
-    if splits.folds:
+    if any(scorable(fold.held_out) for fold in splits.folds):
         scores = [_score_folds(trainer, splits.folds, spec, seed) for spec in specs]
         full = list(range(len(specs)))
     elif splits.held_out is not None and scorable(splits.held_out):
@@ -194,7 +194,8 @@ def _score_candidates(
     ahead, full = max(each.mean() for each in scores), []
     for i, spec in enumerate(specs):
         best = max((scores[j].mean() for j in full), default=-np.inf)
-        if best > SHARP or scores[i].mean() < max(ahead, best) - HOPELESS or abs(scores[i].mean() - best) < LEVEL:
+        level = math.isfinite(best) and abs(scores[i].mean() - best) < LEVEL
+        if best > SHARP or scores[i].mean() < max(ahead, best) - HOPELESS or level:
             continue
         try:
             model = trainer.train(spec, series, [seed], held_out=held_out).model

@@ -1,4 +1,4 @@
-"""What `fit` does before the first step: checks of everything it was given, and the plan of an epoch."""
+"""Checks of everything that `fit` is given, and the plan of an epoch, which is what the compiled functions depend on."""
 
 import dataclasses
 import warnings
@@ -18,12 +18,14 @@ from odeprocess.process import AbstractFlow, Spec
 from .epoch import Plan
 from .options import FitOptions
 
+SCATTERED_SHARE = 0.05  # of the time that all series cover: a warning follows where typical series are shorter; chosen by hand
+
 
 def check_seeds(seeds: int | Sequence[int]) -> np.ndarray:
-    """Seeds as an array."""
+    """The seeds as an array, checked."""
     try:
         array = np.atleast_1d(np.asarray(seeds))
-    except TypeError:  # a random key, for one
+    except TypeError:  # for example a random key
         array = np.zeros(0)
     good = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu" and 0 <= array.min() and array.max() < 2**31
     checks.require(bool(good), f"`seeds` is {checks.shown(seeds)}; expected a whole number from 0 to 2³¹ − 1, or a list of them.")
@@ -35,7 +37,7 @@ def check_seeds(seeds: int | Sequence[int]) -> np.ndarray:
 
 
 def adapt_spec(spec: Spec, sampler: TaskSampler, series: Any) -> Spec:
-    """The spec, as far as the kind of task decides about it."""
+    """The spec with what the tasks require: `missing=True` where tasks hide a channel."""
     checks.require(
         spec.initial == "context" or sampler.first_point,
         "initial='first' takes l(t0) from each series' first observation: use TaskSampler(first_point=True), so that it is "
@@ -55,7 +57,7 @@ def adapt_spec(spec: Spec, sampler: TaskSampler, series: Any) -> Spec:
 
 
 def check_series(series: Any, name: str, spec: Spec) -> None:
-    """Raises unless `series` is something that a process of this spec can learn from."""
+    """Raises unless a process of this spec can be trained on `series`."""
     checks.require(
         isinstance(series, Series) and series.t.ndim == 2,
         f"`{name}` is a {type(series).__name__}; expected a batch of series: make one with make_series(t, y).",
@@ -77,11 +79,11 @@ def check_series(series: Any, name: str, spec: Spec) -> None:
 
 
 def warn_of_scattered_series(series: Series, scaling: Scaling) -> None:
-    """Warns where each series is short against the time that they cover together."""
+    """Warns where series are much shorter than the time that they cover together: each may begin at a time of its own."""
     t, observed = np.asarray(series.t, np.float64), np.asarray(series.observed)
     whole = t[observed].max() - t[observed].min()
     spans = np.where(observed, t, -np.inf).max(-1) - np.where(observed, t, np.inf).min(-1)
-    if scaling.origin == "absolute" and len(series) > 1 and 0 < np.median(spans) < 0.05 * whole:
+    if scaling.origin == "absolute" and len(series) > 1 and 0 < np.median(spans) < SCATTERED_SHARE * whole:
         warnings.warn(
             f"A typical series spans {np.median(spans):.3g} of the {whole:.3g} units of time that all series cover. "
             "If each begins at a time of its own, use fit(…, origin='first').",
@@ -90,9 +92,9 @@ def warn_of_scattered_series(series: Series, scaling: Scaling) -> None:
 
 
 def padded_size(count: int, length: int) -> tuple[int, int]:
-    """The numbers of series and points that trainings are padded to, so that they share compiled programs.
+    """The numbers of series and points to which trainings are padded, so that they share compiled programs.
 
-    Series that pad cost their share of the E-step alone, so their steps may be coarse.
+    Padding series take time in the E-step alone, so the sizes may be far apart: two for each doubling, beyond 16.
     """
     return bucket(count, powers=16, parts=2), bucket(length, 8)
 
@@ -106,13 +108,13 @@ def make_plan(
     sampler: TaskSampler,
     options: FitOptions,
 ) -> tuple[Plan, Task | None]:
-    """What is fixed when an epoch is compiled, and the tasks to validate on."""
+    """The plan of an epoch, and the validation tasks if there are validation series."""
     count = len(scaled)
     steps = max(1, round(count / options.batch_size))
     extents, tasks = [flow.extent(float(scaled.t.min()), float(scaled.t.max()))], None
     checks.require(
         options.patience is None or validation is not None,
-        "`patience` needs `validation` series to tell whether things get better.",
+        "`patience` needs `validation` series, whose scores it watches.",
     )
     if validation is not None:
         check_series(validation, "validation", spec)
@@ -136,7 +138,7 @@ def make_plan(
             "The validation series have nothing left to score: all their points went into the context. Use a smaller "
             "`validation_context`, or longer series.",
         )
-    options = dataclasses.replace(options, epochs=1, em_epochs=None)  # the compiled epoch does not depend on how many there are
+    options = dataclasses.replace(options, epochs=1, em_epochs=None)  # arguments of the compiled epoch
     return Plan(options, sampler, steps, count // steps, extents[0], extents[-1]), tasks
 
 

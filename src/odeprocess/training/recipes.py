@@ -84,6 +84,14 @@ def make_recipe(
     """The recipe for training series; arguments as in `fit`."""
     checks.choice("effort", effort, ("quick", "default", "best"))
     checks.instance("series", series, Series, "a batch of series: make one with make_series(t, y)")
+    checks.require(
+        options is None or isinstance(options, (FitOptions, Mapping)),
+        f"`options` is {checks.shown(options)}; expected FitOptions(…), or changes by name, such as {{'epochs': 100}}.",
+    )
+    checks.require(
+        sizes is None or isinstance(sizes, Mapping),
+        f"`sizes` is {checks.shown(sizes)}; expected sizes by name, such as {{'l_dim': 4, 'z_dim': 8}}.",
+    )
     count = len(series)
     whole = isinstance(options, FitOptions)
     held_out, folds = _split(count, held_out, whole=whole)

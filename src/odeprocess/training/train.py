@@ -94,7 +94,7 @@ def train(
     spec = adapt_spec(spec, sampler, series)
     check_series(series, "series", spec)
     if scaling is None:
-        scaling = Scaling.fit(series, origin=origin, values=spec.likelihood == "gaussian")
+        scaling = Scaling.fit(series, origin=origin, values=spec.scales_values)
         warn_of_scattered_series(series, scaling)
     checks.instance("scaling", scaling, Scaling, "a Scaling, or None to fit one (see also `origin`)")
     scaling = scaling.with_training_range(series, alike=spec.image is not None)

@@ -1,4 +1,4 @@
-"""The course of a training run: the state of all seeds, and what each epoch said of itself."""
+"""The state of a training run between two epochs, and its history."""
 
 import dataclasses
 from typing import Any
@@ -14,16 +14,16 @@ from .expectation_maximisation import EMState
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class History:
-    """What happened, `[epochs, seeds]` each.
+    """Losses and scores of every epoch, `[epochs, seeds]` each.
 
     Attributes:
-        loss: mean training loss a step (the negative objective a series, so larger tasks count for more), over the steps that
-            were finite; NaN after a seed has stopped.
+        loss: mean loss of a step, that is the negative objective of a task, so that larger tasks count for more; over the steps
+            that were finite, and NaN after a seed has stopped.
         mse_one: validation error of one latent draw; NaN where not evaluated. All scores are in scaled units.
         mse: validation error of the mean over draws.
         nll: validation negative log density a value.
-        em_loss: mean loss a step of expectation–maximisation of training, where there is one, `[epochs, seeds]`.
-        seconds: wall time of each epoch of both halves, `[epochs]`; the first one compiles, also after a resume.
+        em_loss: mean loss of a step in the second phase, expectation–maximisation, if there is one, `[epochs, seeds]`.
+        seconds: wall time of each epoch of both phases, `[epochs]`; the first one compiles, also after a resume.
     """
 
     loss: np.ndarray
@@ -36,12 +36,12 @@ class History:
 
 @dataclasses.dataclass
 class TrainingState:
-    """How far training has come: all that the epochs to come depend on, and the history of those that are done.
+    """Everything on which further epochs depend, and the history of those that are done.
 
     Attributes:
-        first_phase: the state of the first half, of all seeds.
-        em: that of the second half, once it has begun.
-        rows: what will be `History`, by field, a row an epoch.
+        first_phase: the state of the first phase, of all seeds.
+        em: the state of the second phase, expectation–maximisation, once it has begun.
+        rows: the rows of `History` so far, by field, one for each epoch.
     """
 
     first_phase: FirstPhaseState
@@ -52,51 +52,51 @@ class TrainingState:
 
     @property
     def epochs(self) -> int:
-        """Epochs done in the first half."""
+        """Epochs done in the first phase."""
         return len(self.rows["loss"])
 
     @property
     def num_em_epochs(self) -> int:
-        """Epochs done in the second half."""
+        """Epochs done in the second phase."""
         return len(self.rows["em_loss"])
 
     def add(self, report: Report, seconds: float) -> None:
-        """Notes an epoch of the first half."""
+        """Adds an epoch of the first phase to the history."""
         for name, value in {"loss": report.loss, **vars(report.validation), "seconds": seconds}.items():
             self.rows[name].append(value)
 
     def add_em_epoch(self, loss: Any, seconds: float) -> None:
-        """Notes an epoch of the second half."""
+        """Adds an epoch of the second phase to the history."""
         self.rows["em_loss"].append(loss)
         self.rows["seconds"].append(seconds)
 
     def broken(self, max_bad_steps: int) -> np.ndarray:
-        """Which seeds were given up."""
+        """Which seeds were given up, because too many steps in a row were not finite."""
         return np.asarray(self.first_phase.bad_in_a_row) >= max_bad_steps
 
     def stopped(self, max_bad_steps: int) -> bool:
-        """Whether no seed goes on in the first half."""
+        """Whether the first phase is over for all seeds."""
         return bool((np.asarray(self.first_phase.stopped) | self.broken(max_bad_steps)).all())
 
     def history(self) -> History:
-        """What happened so far."""
+        """The history so far."""
         seeds = self.first_phase.skipped.shape
         return History(**{name: np.stack(rows) if rows else np.zeros((0, *seeds)) for name, rows in self.rows.items()})
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as named arrays, from which `restored` makes it again."""
+        """The state as named arrays, for a checkpoint; `restored` is the inverse."""
         tree = {"first_phase": self.first_phase, "em": self.em, "history": vars(self.history())}
         return {name: np.asarray(leaf, order="C") for name, leaf in named(tree).items()}
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], first_phase: Any, em: Any) -> "TrainingState":
-        """The course that `arrays` were of; `first_phase` and `em` give the shapes, which a `ValueError` says are others."""
+        """The state from the arrays of a checkpoint, with the shapes of `first_phase` and `em()`; others raise a `ValueError`."""
         parts: dict[str, dict[str, np.ndarray]] = {"first_phase": {}, "em": {}, "history": {}}
         for name, array in arrays.items():
             part, _, rest = name.partition(".")
-            checks.require(part in parts, f"It holds an array `{name[:60]}`, which no run has.")
+            checks.require(part in parts, f"It holds an unknown array `{name[:60]}`.")
             parts[part][rest] = array
-        again = "It is of another version of odeprocess."
+        again = "It was written by another version of odeprocess."
         _check_history(parts["history"], first_phase.skipped.shape)
         return cls(
             filled(first_phase, parts["first_phase"], again),
@@ -106,7 +106,7 @@ class TrainingState:
 
 
 def _check_history(rows: dict[str, np.ndarray], seeds: tuple[int, ...]) -> None:
-    """Raises unless these are the rows of a `History`: a row an epoch, of each half or of both."""
+    """Raises unless these are the rows of a `History`: one for each epoch, of one phase or of both."""
     first, second = (len(rows[name]) if name in rows and rows[name].ndim else 0 for name in ("loss", "em_loss"))
     epochs = {"em_loss": second, "seconds": first + second}
     for field in dataclasses.fields(History):

@@ -1,4 +1,4 @@
-"""How good a process is on tasks: squared errors and log densities, in scaled units."""
+"""Validation scores: squared errors and log densities of a process on tasks, in scaled units."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from odeprocess.process.solvers import Extent
 
 
 class Scores(eqx.Module):
-    """Scores of one task, or of many.
+    """Scores of one task, or of several.
 
     Attributes:
         mse_one: mean squared error of a single latent draw (what the paper reports).
@@ -30,7 +30,7 @@ class Scores(eqx.Module):
 def score(
     process: Process, task: Task, *, draws: int, key: Any, extent: Extent = Extent(), exclude_context: bool = False
 ) -> Scores:
-    """Scores one task's target, given its context.
+    """The scores of one task's target given its context.
 
     Arguments:
         process: the process.
@@ -67,7 +67,7 @@ def score_all(
     exclude_context: bool = False,
     chunk: int = 64,
 ) -> Scores:
-    """Scores of many tasks, each with draws of its own, in chunks so that memory stays bounded."""
+    """The scores of several tasks, each with draws of its own, `chunk` at a time, so that memory stays bounded."""
     keys = jr.split(key, tasks.context.shape[0])
     chunk = min(chunk, keys.shape[0])
     return jax.lax.map(

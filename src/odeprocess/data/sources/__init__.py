@@ -1,1 +1,1 @@
-"""Where series come from: simulated curves and dynamical systems, and public data sets."""
+"""Sources of series: simulated curves and dynamical systems, and public data sets."""

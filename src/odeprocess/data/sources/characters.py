@@ -10,7 +10,7 @@ from odeprocess.data.series import Series, make_series
 
 from .files import CHARACTERS
 
-COUNT, LONGEST, STEP = 2858, 205, 0.1
+COUNT, LONGEST, STEP = 2858, 205, 0.1  # letters, points of the longest, and the time between two points: as published
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Characters:
 
 
 def load_characters() -> Characters:
-    """All 2858 letters, in an order that depends on their content alone.
+    """All 2858 letters, in an order that depends only on their content.
 
     The file holds velocities; a position is 0.1 times their running sum, and time is the index over 204. Each series ends
     where its own recording ends.

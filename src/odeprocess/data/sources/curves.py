@@ -1,4 +1,4 @@
-"""The one-dimensional tasks of the paper: four values of one family of curves."""
+"""The one-dimensional tasks of the paper: four curve families."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ class CurveFamily:
     """Curves y = form(t, a, b) with a uniform on (−1, 1) and b uniform on (−1/2, 1/2).
 
     Attributes:
-        name: what the task is called.
+        name: of the task.
         form: the curve.
         interval: the times, both ends included.
         t0: where the flow starts in the paper's protocol, just before the first time.

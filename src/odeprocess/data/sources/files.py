@@ -1,7 +1,7 @@
-"""Public data files: downloaded once, checked, kept in a cache; or read from a folder of your own.
+"""Public data files: downloaded once, checked and cached; or read from a folder of the user's.
 
-`ODEPROCESS_DATA` names that folder; it holds one folder a data set. `ODEPROCESS_CACHE` names another place for the cache.
-Some files have no home to be downloaded from: they are read from your own folder alone.
+The environment variable `ODEPROCESS_DATA` names that folder, which has a folder for each data set; `ODEPROCESS_CACHE` is another
+place for the cache. Files without an address can only be read from the user's folder.
 """
 
 import dataclasses
@@ -20,10 +20,10 @@ class DataFile:
         folder: the data set.
         name: of the file.
         sha256: of its content.
-        homes: addresses to download it from, the first that answers serves.
-        member: its name inside a zip archive, where the home serves one; `sha256` is then that of the archive.
-        stand_ins: names and checksums of files that may take its place in a folder of your own.
-        source: where it comes from, in words, if it has no home.
+        homes: addresses to download it from, in the order in which they are tried.
+        member: its name inside a zip archive, where the address has one; `sha256` is then that of the archive.
+        stand_ins: names and checksums of files that may take its place in the user's folder.
+        source: a description of its source, if it has no address.
     """
 
     folder: str
@@ -35,19 +35,19 @@ class DataFile:
     source: str = ""
 
     def path(self) -> Path:
-        """Where the file is on this machine, after a download if there was none.
+        """The path of the file on this machine, after a download if necessary.
 
         Raises:
-            FileNotFoundError: where a folder was named and does not hold it.
+            FileNotFoundError: where the user's folder does not contain it.
             ValueError: where its checksum is wrong.
-            OSError: where no home could be reached.
+            OSError: where no address could be reached.
         """
         own = os.environ.get("ODEPROCESS_DATA")
         return self._own(Path(own) / self.folder) if own else self._cached()
 
     @property
     def origin(self) -> str:
-        """Where the file can be had, for messages."""
+        """The source of the file, for messages."""
         return self.homes[0] if self.homes else self.source
 
     def _own(self, folder: Path) -> Path:
@@ -90,9 +90,9 @@ class DataFile:
             except (requests.exceptions.RequestException, OSError) as error:
                 reasons.append(f"{home}: {type(error).__name__}")
             except ValueError:
-                reasons.append(f"{home}: what came does not have the published checksum")
+                reasons.append(f"{home}: the file does not have the published checksum")
         raise OSError(
-            f"{self.name} could not be had ({'; '.join(reasons)}). Try again later, or put it in a folder "
+            f"{self.name} could not be downloaded ({'; '.join(reasons)}). Try again later, or put it in a folder "
             f"<data>/{self.folder} and set ODEPROCESS_DATA=<data>."
         )
 
@@ -160,7 +160,7 @@ TABLES = {
 
 
 def table_path(name: str) -> Path:
-    """Where a public long table is on this machine, a gzipped CSV file.
+    """The path of a public long table on this machine, a gzipped CSV file.
 
     Arguments:
         name: `"theophylline"`, `"chick-weight"`, `"hare-lynx"`, `"measles"` or `"brusselator"`.

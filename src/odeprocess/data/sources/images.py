@@ -1,4 +1,4 @@
-"""Rotating digits: series of images, made from MNIST."""
+"""Rotating digits: series of images made from MNIST."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from odeprocess.data.series import Series
 
 from .files import MNIST
 
-SIDE = 28
+SIDE = 28  # pixels of MNIST's images
 
 
 def load_digits(split: Literal["train", "test"] = "train") -> tuple[np.ndarray, np.ndarray]:
@@ -44,13 +44,13 @@ def rotate(images: Any, degrees: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class RotatingDigits:
-    """A digit that turns at a constant speed, one image every 0.1 units of time.
+    """Images of a digit that rotates at a constant speed, one every 0.1 units of time.
 
     Attributes:
         name: of the task.
         digit: which digit.
         frames: frames of a series.
-        speed: slowest and fastest turn in degrees a second; a frame lasts 1/16 s.
+        speed: lowest and highest rotation in degrees a second; a frame lasts 1/16 s.
         any_start: whether the first angle is random; otherwise digits start upright.
         dropped: how many random frames a training series lacks (never the first).
         removed: a frame that every training series lacks, or `None`.
@@ -81,7 +81,7 @@ class RotatingDigits:
         return Series(t, y, np.ones(y.shape, bool), np.zeros((count, 0), np.float32))
 
     def thinned(self, series: Series, *, key: Any) -> Series:
-        """The series without the frames that training must not see."""
+        """The series without the frames that are held back from training."""
         count, frames = series.t.shape
         keep = np.ones((count, frames), bool)
         if self.dropped:
@@ -95,8 +95,8 @@ class RotatingDigits:
 def restarted(series: Series, starts: int) -> Series:
     """Each series once from each of its first `starts` observed points, which becomes its time zero.
 
-    A way to see more beginnings: a model that takes l(t0) from the first frame otherwise meets one a series. Points before
-    the start are masked.
+    A model that takes l(t0) from the first frame otherwise has one initial state a series to learn from. Points before the start
+    are masked.
     """
     t, mask = np.asarray(series.t), np.asarray(series.mask)
     observed = mask.any(-1)

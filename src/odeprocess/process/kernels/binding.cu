@@ -25,10 +25,10 @@ static Batch batch_of(In first, In second, In last, In offset, In skip, In start
           start.typed_data(), int(start.dimensions()[1]), count, blocks, t0, step};
 }
 
-static ffi::Error do_march(cudaStream_t stream, In first, In second, In last, In offset, In skip, In start, float t0,
+static ffi::Error do_runge_kutta(cudaStream_t stream, In first, In second, In last, In offset, In skip, In start, float t0,
                            float step, int32_t count, int32_t blocks, Out states, Out slopes) {
   const Batch batch = batch_of(first, second, last, offset, skip, start, t0, step, count, blocks);
-  return launch(march, start.dimensions()[0] * blocks, FORWARD_FLOATS, stream, batch, states->typed_data(),
+  return launch(runge_kutta, start.dimensions()[0] * blocks, FORWARD_FLOATS, stream, batch, states->typed_data(),
                 slopes->typed_data());
 }
 
@@ -43,7 +43,7 @@ static ffi::Error do_pull(cudaStream_t stream, In first, In second, In last, In 
 }
 
 // Both may be recorded in CUDA graphs: they only launch.
-XLA_FFI_DEFINE_HANDLER_SYMBOL(odeprocess_march, do_march,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(odeprocess_runge_kutta, do_runge_kutta,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::PlatformStream<cudaStream_t>>()
                                   .Arg<In>().Arg<In>().Arg<In>().Arg<In>().Arg<In>().Arg<In>()

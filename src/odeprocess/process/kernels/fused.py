@@ -111,7 +111,9 @@ def _primitive(name: str, plain: Any, kernel: Any = None) -> Any:
     return primitive
 
 
-runge_kutta_p = _primitive("march", _runge_kutta, lambda *a, **how: cuda.runge_kutta_steps(*a, **how) or _runge_kutta(*a, **how))
+runge_kutta_p = _primitive(
+    "runge_kutta", _runge_kutta, lambda *a, **how: cuda.runge_kutta_steps(*a, **how) or _runge_kutta(*a, **how)
+)
 pull_p = _primitive("pull", _pull, lambda *a, **how: cuda.pull(*a, **how) or _pull(*a, **how))
 push_p = _primitive("push", _push)
 

@@ -6,7 +6,7 @@
 #include "products.cuh"
 
 struct Pull {
-  const float *states, *slopes, *to_states, *to_slopes;  // what `march` returned, and the cotangents of that
+  const float *states, *slopes, *to_states, *to_slopes;  // what `runge_kutta` returned, and the cotangents of that
   float *to_weights, *to_offset, *to_skip, *to_start;    // to_weights[groups][blocks][NUMBERS], or null: not wanted
 };
 

@@ -3,7 +3,7 @@
 #include "products.cuh"
 
 // states[batch][count + 1][STATE] at the ends of the steps, slopes[batch][count · STAGES + 1][STATE] at every stage.
-__global__ void __launch_bounds__(THREADS, 1) march(Batch all, float* states, float* slopes) {
+__global__ void __launch_bounds__(THREADS, 1) runge_kutta(Batch all, float* states, float* slopes) {
   extern __shared__ float4 memory[];
   float* first = reinterpret_cast<float*>(memory);
   float *second = first + FIRST, *last = second + SECOND, *places = last + THIRD, *offset = places + TILE * PLACE;
