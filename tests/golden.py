@@ -1,7 +1,7 @@
 """Golden numbers: what every part of the library says for fixed seeds, against which a rewrite is compared.
 
     python tests/golden.py            compares with golden.json and prints what differs; fails if anything does
-    python tests/golden.py --write    writes golden.json, the long groups' entries too with --all
+    python tests/golden.py --write    writes golden.json
     python tests/golden.py stream np  only groups whose names contain one of these, in that order
 
 Everything is computed in float64, where another order of sums changes nothing that is compared: what differs is another
@@ -443,7 +443,6 @@ GROUPS: dict[str, Callable[[], Numbers]] = {
     "forecaster": of_forecaster,
     "float32": of_float32,
 }
-LONG: tuple[str, ...] = ()  # only where they are named, or with --all
 
 
 # --- Comparing ---------------------------------------------------------------------------------------------------------
@@ -456,8 +455,10 @@ def computed(groups: Iterable[str], tell: Callable[[str], None] = lambda note: N
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of extrapolation and of few series, which are meant here
-            found |= {f"{group}: {name}": values for name, values in GROUPS[group]().items()}
-        tell(f"{group}: {time.perf_counter() - began:.1f} s")
+            new = {f"{group}: {name}": values for name, values in GROUPS[group]().items()}
+        found |= new
+        off = [name for name, share in differences(new, [group]).items() if not share <= TOLERANCE and reason(name) is None]
+        tell(f"{group}: {time.perf_counter() - began:.1f} s" + "".join(f"\n    {name} differs" for name in off))
     return found
 
 
@@ -475,7 +476,7 @@ def apart(found: list[float] | None, golden: list[float] | None) -> float:
 
 def differences(found: Numbers, groups: Iterable[str]) -> dict[str, float]:
     """How far each entry of some groups is from the golden one."""
-    golden, asked = json.loads(FILE.read_text()), set(groups)
+    golden, asked = json.loads(FILE.read_text()) if FILE.exists() else {}, set(groups)
     names = dict.fromkeys([*(name for name in golden if name.split(":")[0] in asked), *found])
     return {name: apart(found.get(name), golden.get(name)) for name in names}
 
@@ -493,19 +494,18 @@ def written(numbers: Numbers) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", help="parts of the names of groups; by default all but the long ones")
-    parser.add_argument("--all", action="store_true", help=f"also {', '.join(LONG)}, which takes a while")
+    parser.add_argument("groups", nargs="*", help="parts of the names of groups; by default all")
     parser.add_argument("--write", action="store_true", help="writes what is found, which is then the truth")
     parser.add_argument("--reversed", action="store_true", help="the groups in the opposite order: it should change nothing")
     parser.add_argument("--dump", type=Path, help="another file to write all digits of what is found to")
     asked = parser.parse_args()
-    groups = [g for part in asked.groups for g in GROUPS if part in g] or [g for g in GROUPS if asked.all or g not in LONG]
+    groups = list(dict.fromkeys(g for part in asked.groups or [""] for g in GROUPS if part in g))
     groups = groups[:: -1 if asked.reversed else 1]
     found = computed(groups, lambda note: print(note, file=sys.stderr, flush=True))
     if asked.dump:
         asked.dump.write_text(json.dumps(found))
     if asked.write:
-        kept = json.loads(FILE.read_text()) if FILE.exists() and not asked.all else {}
+        kept = json.loads(FILE.read_text()) if FILE.exists() else {}
         kept = {name: values for name, values in kept.items() if name.split(":")[0] not in groups} | found
         order = list(GROUPS)
         FILE.write_text(written(dict(sorted(kept.items(), key=lambda item: order.index(item[0].split(":")[0])))))
