@@ -1,8 +1,8 @@
-"""Speed, from one command: training beside the paper's models in PyTorch, inference, scaling, memory, start and the floor.
+"""Measures speed: training beside the paper's models in PyTorch, inference, scaling, memory, cold start and the roofline.
 
-Each part runs in a process of its own, with a cold compilation cache. Figures are medians after a warm-up, compile time is
-apart, and ratios are of times taken in turn in one process. Rows go to `results/speed.json`, where those of other devices are
-kept; then `docs/speed.md` is made of it. The reference needs the extra `bench`; everything else only what odeprocess needs.
+Each part runs in a process of its own, with an empty compilation cache. Numbers are medians after a warm-up, compile time is
+apart, and ratios are of times taken in turn in one process. Rows go to `results/speed.json`, where rows of other devices are
+kept; `docs/speed.md` is written from it. The PyTorch reference needs the extra `bench`.
 """
 
 import argparse
@@ -15,36 +15,38 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measures import floor, inference, scaling, start, training
-from measures.common import Setting, machine
+from measures import cold_start, inference, roofline, scaling, training
+from measures.timing import Setting, describe_machine
+
+from odeprocess.experiments.result_files import write_json
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "speed.json"
 PARTS = {
-    "train": training.train,
-    "adaptive": training.adaptive,
-    "seeds": training.seeds,
-    "latency": inference.latency,
-    "batch": scaling.batches,
-    "dim": scaling.states,
-    "points": scaling.points,
-    "stream": inference.stream,
-    "start": start.cold_start,
-    "floor": floor.floor,
+    "train": training.measure_training,
+    "adaptive": training.measure_adaptive_solver,
+    "seeds": training.measure_seeds,
+    "latency": inference.measure_latency,
+    "batch": scaling.measure_batches,
+    "dim": scaling.measure_states,
+    "points": scaling.measure_points,
+    "stream": inference.measure_chunks,
+    "start": cold_start.measure_cold_start,
+    "roofline": roofline.measure_roofline,
 }
-ON_GPU = ("train", "latency", "batch", "stream", "floor")  # the rest takes minutes to compile there, or does not depend on it
+ON_GPU = ("train", "latency", "batch", "stream", "roofline")  # the others take minutes to compile there, or do not depend on it
 
 
-def here(name: str, setting: Setting) -> None:
-    """Runs one part in this process; its rows are the last line that is printed."""
+def run_here(name: str, setting: Setting) -> None:
+    """Runs one part in this process, and prints its rows as the last line."""
     import jax
 
     jax.config.update("jax_enable_compilation_cache", False)
     rows = PARTS[name](setting)
-    print(json.dumps([{"part": name, **row, **machine()} for row in rows]))
+    print(json.dumps([{"part": name, **row, **describe_machine()} for row in rows]))
 
 
-def apart(name: str, setting: Setting) -> list[dict[str, Any]]:
+def run_in_new_process(name: str, setting: Setting) -> list[dict[str, Any]]:
     """Runs one part in a process of its own."""
     flags = [flag for flag in ("--gpu", "--quick") if getattr(setting, flag[2:])]
     environment = {**os.environ, "JAX_PLATFORMS": "cuda" if setting.gpu else "cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -58,37 +60,38 @@ def apart(name: str, setting: Setting) -> list[dict[str, Any]]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def keep(rows: list[dict[str, Any]], path: Path) -> None:
-    """Puts rows into the record, in the place of those of the same part on the same kind of device."""
+def add_to_record(rows: list[dict[str, Any]], path: Path) -> None:
+    """Adds rows to the record, and removes those of the same part on the same kind of device."""
     record = json.loads(path.read_text()) if path.exists() else {"rows": []}
     new = {(row["part"], row["device"]) for row in rows}
     record["rows"] = [row for row in record["rows"] if (row["part"], row["device"]) not in new] + rows
     record |= {"python": platform.python_version(), "machine": platform.machine()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    write_json(path, record)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", action="store_true", help="measure on a GPU, what is worth it there")
-    parser.add_argument("--only", action="append", choices=PARTS, help="only this part (may be given again)")
-    parser.add_argument("--quick", action="store_true", help="a rehearsal of seconds: everything runs, nothing is measured well")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the rows go; the page is made for the default alone")
-    parser.add_argument("--page", action="store_true", help="measure nothing; make the page from the record")
+    parser.add_argument("--gpu", action="store_true", help="measure on a GPU, the parts that are of interest there")
+    parser.add_argument("--only", action="append", choices=PARTS, help="run only this part (can be repeated)")
+    parser.add_argument("--quick", action="store_true", help="a rehearsal of seconds: everything runs, times mean nothing")
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, help="where rows are written; the page is written only for the default"
+    )
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the record")
     parser.add_argument("--here", choices=PARTS, help="run one part in this process and print its rows")
     arguments = parser.parse_args()
     setting = Setting(arguments.gpu, arguments.quick)
     if arguments.here:
-        here(arguments.here, setting)
+        run_here(arguments.here, setting)
         return
     failed = False
     for name in () if arguments.page else arguments.only or (ON_GPU if arguments.gpu else PARTS):
-        rows = apart(name, setting)
+        rows = run_in_new_process(name, setting)
         failed |= not rows
         if rows:
-            keep(rows, arguments.out)
+            add_to_record(rows, arguments.out)
     if arguments.page or (arguments.out == RESULTS and not arguments.gpu):
-        from page import write_page
+        from speed_report import write_page
 
         print(f"Wrote {write_page(json.loads(arguments.out.read_text())['rows'], ROOT / 'docs')}.")
     sys.exit(1 if failed else 0)

@@ -1,10 +1,9 @@
-"""Tables: accuracy of `Forecaster` with its defaults against Gaussian processes, and time and memory on large tables.
+"""`Forecaster` with its defaults on tables: accuracy beside Gaussian processes, and time and memory on large tables.
 
-Theophylline (12 subjects, each left out in turn, its first three rows given) and the Brusselator (1000 series with missing
-channels, 200 of them held out) are read from the folder that ODEPROCESS_DATA names. The Gaussian process is fitted to each
-series and channel alone, by marginal likelihood, the best of three kernels, on values as they are and on values transformed
-as the forecaster does; the better of the two is what we compare with. Each part runs in a process of its own. Writes
-`results/tables.json`.
+Theophylline (12 subjects, each held out in turn, its first three rows given) and the Brusselator (1000 series with missing
+values, 200 of them held out) are read from the folder that ODEPROCESS_DATA names. A Gaussian process is fitted to each series and
+channel by marginal likelihood, the best of three kernels, on untransformed values and on values transformed as the forecaster
+does; the better of the two is compared. Each part runs in a process of its own. Writes `results/tables.json`.
 """
 
 import argparse
@@ -19,35 +18,37 @@ from typing import Any
 
 import numpy as np
 
+from odeprocess.experiments.result_files import read_json, write_json
+
 RESULTS = Path(__file__).parent.parent / "results" / "tables.json"
 CONTEXT = {"theophylline": 3, "brusselator": 12}
 SCORES = ("nll", "crps", "mse", "coverage")
 
 
-def theophylline() -> list[dict]:
-    """Each subject left out in turn."""
+def measure_theophylline() -> list[dict]:
+    """Scores of theophylline, with each subject held out in turn."""
     import pandas as pd
 
     import odeprocess as odp
-    from odeprocess.experiments.baselines.gp_per_series import baseline_scores
+    from odeprocess.experiments.baselines.gaussian_processes_on_tables import score_gaussian_processes
 
     table = pd.read_csv(odp.data.table_path("theophylline"))
     scores, seconds, baseline = [], [], []
     for subject in table["series"].unique():
         train, test = table[table["series"] != subject], table[table["series"] == subject]
         forecaster = odp.Forecaster()
-        seconds.append(timed(lambda f=forecaster, train=train: f.fit(train, "series", "t", "y1", static=["dose", "wt"])))
+        seconds.append(time_call(lambda f=forecaster, train=train: f.fit(train, "series", "t", "y1", static=["dose", "wt"])))
         scores.append(forecaster.evaluate(test, CONTEXT["theophylline"], "forecast", by="series"))
-        baseline.append(baseline_scores(forecaster, train, test, CONTEXT["theophylline"], "forecast"))
-    return [compared("theophylline", "forecast", pd.concat(scores), pd.concat(baseline), seconds)]
+        baseline.append(score_gaussian_processes(forecaster, train, test, CONTEXT["theophylline"], "forecast"))
+    return [compare("theophylline", "forecast", pd.concat(scores), pd.concat(baseline), seconds)]
 
 
-def brusselator() -> list[dict]:
-    """A fifth of the series held out."""
+def measure_brusselator() -> list[dict]:
+    """Scores of the Brusselator, with a fifth of the series held out."""
     import pandas as pd
 
     import odeprocess as odp
-    from odeprocess.experiments.baselines.gp_per_series import baseline_scores
+    from odeprocess.experiments.baselines.gaussian_processes_on_tables import score_gaussian_processes
 
     table = pd.read_csv(odp.data.table_path("brusselator"))
     for k in (1, 2):
@@ -56,18 +57,20 @@ def brusselator() -> list[dict]:
     held = np.random.default_rng(0).permutation(np.asarray(table["ID"].unique()))[:200].tolist()
     train, test = table[~table["ID"].isin(held)], table[table["ID"].isin(held)]
     forecaster = odp.Forecaster()
-    seconds = [timed(lambda: forecaster.fit(train, "ID", "Time", ["Value_1", "Value_2"]))]
+    seconds = [time_call(lambda: forecaster.fit(train, "ID", "Time", ["Value_1", "Value_2"]))]
     rows, context = [], CONTEXT["brusselator"]
     for split in ("interpolation", "forecast"):
         ours = forecaster.evaluate(test, context, split, by="series")
-        rows.append(compared("brusselator", split, ours, baseline_scores(forecaster, train, test, context, split), seconds))
-        fast = forecaster.evaluate(test, context, split, by="series", refine=False)
+        rows.append(
+            compare("brusselator", split, ours, score_gaussian_processes(forecaster, train, test, context, split), seconds)
+        )
+        fast = forecaster.evaluate(test, context, split, by="series", inference="amortised")
         rows[-1]["without refinement"] = {name: float(fast[name].mean()) for name in SCORES}
     return rows
 
 
-def compared(task: str, split: str, ours: Any, baseline: Any, seconds: list[tuple[float, float]]) -> dict:
-    """Means over series, and paired differences with their standard errors."""
+def compare(task: str, split: str, ours: Any, baseline: Any, seconds: list[tuple[float, float]]) -> dict:
+    """A row with means over series, and paired differences with their standard errors."""
     row: dict[str, Any] = {"benchmark": "accuracy", "task": task, "split": split, "series": len(ours)}
     wall, cores = zip(*seconds, strict=True)
     row |= {"first fit, s": wall[0], "first fit, s of all cores": cores[0], "median fit, s": float(np.median(wall))}
@@ -77,12 +80,12 @@ def compared(task: str, split: str, ours: Any, baseline: Any, seconds: list[tupl
     best = min(means, key=lambda kind: means[kind]["crps"].mean())
     for name in ("nll", "crps"):
         difference = ours[name].to_numpy() - means[best][name].to_numpy()
-        row[f"{name} less"] = [float(difference.mean()), float(difference.std(ddof=1) / len(difference) ** 0.5)]
+        row[f"{name} difference"] = [float(difference.mean()), float(difference.std(ddof=1) / len(difference) ** 0.5)]
     return row
 
 
-def large(count: int) -> list[dict]:
-    """One epoch of each half and predictions on `count` series of 20 points, from a Parquet file; the first time compiles."""
+def measure_large(count: int) -> list[dict]:
+    """Time and memory of an epoch of each half of training, and of predictions, on `count` series of 20 points in Parquet."""
     import tempfile
 
     import pyarrow as pa
@@ -97,32 +100,32 @@ def large(count: int) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.parquet"
         pyarrow.parquet.write_table(pa.table({"id": np.repeat(np.arange(count), 20), "t": t.ravel(), "y": y.ravel()}), path)
-        forecaster = odp.Forecaster(epochs=1, em_epochs=1, held_out=0)
+        forecaster = odp.Forecaster(model="ndp-skip", options={"epochs": 1, "em_epochs": 1}, held_out=0)
         steps = {
             "fit": lambda: forecaster.fit(path),
-            "predict, fast": lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0], refine=False),
+            "predict, fast": lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0], inference="amortised"),
         }
         if count <= 1_000:
             steps["predict"] = lambda: forecaster.predict(path, times=[2.0, 5.0, 9.0])
         for name, step in steps.items():
-            (first, _), (again, cores) = timed(step), timed(step)
+            (first, _), (again, cores) = time_call(step), time_call(step)
             row[f"{name}, first time, s"] = first
             row[f"{name}, ms a series"] = 1e3 * again / count
             row[f"{name}, ms of all cores a series"] = 1e3 * cores / count
     return [{**row, "peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}]
 
 
-def timed(step: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds by the clock, and of all cores."""
+def time_call(step: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds of wall time, and of all cores together."""
     began = time.perf_counter(), time.process_time()
     step()
     return time.perf_counter() - began[0], time.process_time() - began[1]
 
 
 PARTS = {
-    "theophylline": theophylline,
-    "brusselator": brusselator,
-    **{f"large-{n}": (lambda n=n: large(n)) for n in (1_000, 10_000, 100_000)},
+    "theophylline": measure_theophylline,
+    "brusselator": measure_brusselator,
+    **{f"large-{n}": (lambda n=n: measure_large(n)) for n in (1_000, 10_000, 100_000)},
 }
 
 
@@ -134,13 +137,13 @@ def main() -> None:
     if arguments.here:
         print(json.dumps(PARTS[arguments.parts[0]]()))
         return
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    record = read_json(RESULTS) or {}
     for part in arguments.parts or PARTS:
         done = subprocess.run([sys.executable, __file__, part, "--here"], stdout=subprocess.PIPE, text=True, check=True)
-        known[part] = json.loads(done.stdout.splitlines()[-1])
-        for row in known[part]:
+        record[part] = json.loads(done.stdout.splitlines()[-1])
+        for row in record[part]:
             print(json.dumps(row, indent=1))
-        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        write_json(RESULTS, record)
 
 
 if __name__ == "__main__":

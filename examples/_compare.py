@@ -1,7 +1,6 @@
-"""What the worked examples share: their options, the table of scores, and the picture of forecasts."""
+"""Helpers of the worked examples: command-line options, the table of scores, and the figure of forecasts."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,39 +13,40 @@ from rich.console import Console
 from rich.table import Table
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline, baseline_scores
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline, score_gaussian_processes
+from odeprocess.experiments.result_files import read_json, write_json
 from odeprocess.posterior.plots import COLOURS, INK
 
 ROOT = Path(__file__).parent.parent
 SCORES = ("mse", "nll", "crps", "coverage")
 OURS, THEIRS = "odeprocess", "Gaussian process"
 QUICK = {
-    "epochs": 1,
-    "em_epochs": 0,
+    "model": "ndp-skip",
+    "options": {"epochs": 1, "em_epochs": 0},
     "held_out": 0,
     "draws": 8,
-    "refine": False,
+    "inference": "amortised",
     "sizes": {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8},
 }
 
 
 class Run(NamedTuple):
-    """How an example runs: whether as a rehearsal of seconds, where its picture goes, and options of the forecaster."""
+    """Options of an example: whether it is a rehearsal of seconds, the folder of its figure, and options of the forecaster."""
 
     quick: bool
     out: Path
     options: dict[str, Any]
 
     def cut(self, table: Any, series: str) -> Any:
-        """Two series of a table in a rehearsal."""
+        """The table; in a rehearsal its first two series."""
         return table[table[series].isin(table[series].unique()[:2])] if self.quick else table
 
 
 def run_options(description: str | None) -> Run:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a rehearsal of seconds; its figures mean nothing")
-    parser.add_argument("--out", type=Path, help="folder of the picture; docs/gallery, or build/gallery with --quick")
+    parser.add_argument("--quick", action="store_true", help="a rehearsal of seconds; its numbers mean nothing")
+    parser.add_argument("--out", type=Path, help="folder of the figure; docs/gallery, or build/gallery with --quick")
     found = parser.parse_args()
     out = found.out or ROOT / ("build" if found.quick else "docs") / "gallery"
     out.mkdir(parents=True, exist_ok=True)
@@ -54,34 +54,34 @@ def run_options(description: str | None) -> Run:
 
 
 class Scores(NamedTuple):
-    """Scores of held-out series, a row for each: ours, and those of Gaussian processes fitted to each of them."""
+    """Scores of held-out series, a row for each: ours, and those of Gaussian processes fitted to each series."""
 
     ours: Any
     theirs: Any
 
     @classmethod
-    def of(cls, forecaster: odp.Forecaster, train: Any, test: Any, context: int, split: str) -> "Scores":
-        """Both are given the same rows of each series, and asked about the others."""
+    def compute(cls, forecaster: odp.Forecaster, train: Any, test: Any, context: int, split: str) -> "Scores":
+        """Gives both the same rows of each series, and scores their predictions of the others."""
         ours = forecaster.evaluate(test, context, split, by="series")
-        return cls(ours, baseline_scores(forecaster, train, test, context, split))
+        return cls(ours, score_gaussian_processes(forecaster, train, test, context, split))
 
     @classmethod
-    def joined(cls, parts: Sequence["Scores"]) -> "Scores":
-        """Of several held-out sets."""
+    def join(cls, parts: Sequence["Scores"]) -> "Scores":
+        """Joins the scores of several held-out sets."""
         return cls(*(pd.concat(x, ignore_index=True) for x in zip(*parts, strict=True)))
 
     @property
     def transformed(self) -> bool:
-        """Whether the baseline is better, by CRPS, on transformed values."""
+        """Whether the baseline has the lower CRPS on transformed values."""
         return bool(self.theirs.groupby("transformed")["crps"].mean().idxmin())
 
     @property
     def baseline(self) -> Any:
-        """The better one."""
+        """The scores of the better baseline."""
         return self.theirs[self.theirs["transformed"] == self.transformed]
 
     def report(self, name: str, title: str, run: Run, seconds: float) -> None:
-        """Prints the means over series with the paired difference, and keeps them in results/examples.json and for the page."""
+        """Prints means over series with the paired difference, and writes them to results/examples.json and for the page."""
         table = Table(title=title)
         for column in ("", *SCORES):
             table.add_column(column, justify="left" if not column else "right")
@@ -96,13 +96,12 @@ class Scores(NamedTuple):
         Console().print(table)
         if not run.quick:
             path = ROOT / "results" / "examples.json"
-            known = json.loads(path.read_text()) if path.exists() else {}
-            path.write_text(json.dumps({**known, name: rows}, indent=1).replace("NaN", "null") + "\n")
-            (run.out / f"{name}.txt").write_text(on_page(rows))
+            write_json(path, {**(read_json(path) or {}), name: rows})
+            (run.out / f"{name}.txt").write_text(format_for_page(rows))
 
 
-def on_page(rows: dict[str, Any]) -> str:
-    """The table as the gallery shows it."""
+def format_for_page(rows: dict[str, Any]) -> str:
+    """The table of scores in Markdown, for the gallery."""
     lines = [f"| {rows['title']} | MSE | NLL | CRPS | 90 % intervals hold |", "|---|---|---|---|---|"]
     for label in (OURS, THEIRS):
         mse, nll, crps, coverage = rows[label].values()
@@ -111,7 +110,7 @@ def on_page(rows: dict[str, Any]) -> str:
 
 
 class Panel(NamedTuple):
-    """One variable of one series: its rows, those that are given, and what both say; for a picture."""
+    """One panel of a figure: a variable of a series, its rows, the given ones, and both predictions."""
 
     title: str
     variable: str
@@ -121,18 +120,18 @@ class Panel(NamedTuple):
     theirs: Any
 
 
-def ask(
-    forecaster: odp.Forecaster, baseline: GaussianBaseline, table: Any, context: int, until: float, title: str
+def predict_panels(
+    forecaster: odp.Forecaster, baseline: GaussianProcessBaseline, table: Any, context: int, until: float, title: str
 ) -> list[Panel]:
-    """What both say of one series after its first rows, a panel for each variable.
+    """Predicts one series with both after its first rows; returns a panel for each variable.
 
     Arguments:
-        forecaster: ours.
-        baseline: theirs.
+        forecaster: our model.
+        baseline: the Gaussian processes.
         table: the whole series.
         context: how many rows are given.
-        until: where the horizontal axis ends, counted from the first row.
-        title: of the panels; `{}` stands for the variable.
+        until: end of the horizontal axis, counted from the first row.
+        title: of the panels; `{}` is replaced by the variable.
     """
     columns, grid = forecaster.layout_.columns, np.linspace(0.0, until, 160)
     rows = table.sort_values(columns.time)
@@ -145,7 +144,7 @@ def ask(
 
 
 def draw_forecasts(panels: Sequence[Panel], time: str, labels: dict[str, str], wide: int = 3) -> Figure:
-    """Draws panels, `wide` in a row; `labels` says what the axes are called, by column."""
+    """Draws panels, `wide` in a row; `labels` holds the labels of axes by column."""
     deep = -(-len(panels) // wide)
     figure, axes = plt.subplots(
         deep, wide, figsize=(max(3.3 * wide, 9.0), 0.7 + 2.4 * deep), squeeze=False, sharex=True, layout="constrained"
@@ -176,7 +175,7 @@ def draw_forecasts(panels: Sequence[Panel], time: str, labels: dict[str, str], w
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a picture that is small enough for a page: a palette of colours is enough for lines and bands."""
+    """Writes a figure as a small file: a palette of 128 colours is enough for lines and bands."""
     from PIL import Image
 
     figure.savefig(path, dpi=110)

@@ -1,7 +1,7 @@
-"""Handwritten letters: the pen's path, drawn from ten of its points.
+"""Handwritten letters: the path of the pen, predicted from ten of its points.
 
-A series is one letter, its channels are the pen's place on the paper, thinned to 30 times at random. Ten points of a letter that
-was held out are given, without saying which letter it is; the stroke between them is predicted. Data: CharacterTrajectories.
+A series is one letter, its two variables are the position of the pen at 30 random times. Ten points of a held-out letter are
+given, but not which letter it is; the points between them are predicted. Data: CharacterTrajectories.
 """
 
 import time
@@ -13,14 +13,14 @@ import pandas as pd
 from _compare import OURS, THEIRS, Run, Scores, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 from odeprocess.posterior.plots import COLOURS, INK
 
 LETTERS, CONTEXT, POINTS = "aegmsw", 10, 30
 
 
-def letters(each: int) -> Any:
-    """The first letters of each kind, as a long table."""
+def load_letters(each: int) -> Any:
+    """The first letters of each kind as a long table."""
     found, rng, frames = odp.data.load_characters(), np.random.default_rng(0), []
     for kind in LETTERS:
         for i in np.flatnonzero(found.letters == kind)[:each]:
@@ -31,8 +31,8 @@ def letters(each: int) -> Any:
     return pd.concat(frames, ignore_index=True)
 
 
-def draw(forecaster: odp.Forecaster, baseline: GaussianBaseline, test: Any, run: Run) -> None:
-    """A letter of each kind: the whole stroke, ten points of it, and what both make of them."""
+def draw(forecaster: odp.Forecaster, baseline: GaussianProcessBaseline, test: Any, run: Run) -> None:
+    """Draws a letter of each kind: the whole stroke, ten points of it, and both predictions."""
     chosen = test[test["id"].isin(test.groupby("kind")["id"].first())]
     given = chosen.groupby("id").sample(CONTEXT, random_state=4).sort_values(["id", "t"])
     figure, axes = plt.subplots(2, len(LETTERS), figsize=(11, 3.8), sharex="col", sharey="col", layout="constrained")
@@ -51,22 +51,22 @@ def draw(forecaster: odp.Forecaster, baseline: GaussianBaseline, test: Any, run:
         axes[0, column].set_title(f"“{rows['kind'].iloc[0]}”", fontsize=11)
     axes[0, 0].set_ylabel(f"{OURS},\neight draws", fontsize=9)
     axes[1, 0].set_ylabel(f"{THEIRS},\nmedian", fontsize=9)
-    figure.suptitle("Letters from ten points each (black; in grey the points that were held out)", fontsize=11)
+    figure.suptitle("Letters from ten points each (black; grey: the points to predict)", fontsize=11)
     save(figure, run.out / "handwriting.png")
 
 
 def main() -> None:
     """Trains on 300 letters of six kinds, scores on 60 others, and draws one of each kind."""
     run = run_options(__doc__)
-    table = letters(2 if run.quick else 60)
+    table = load_letters(2 if run.quick else 60)
     place = table.groupby("kind")["id"].rank(method="dense")
     out = place <= (1 if run.quick else 10)
     train, test = run.cut(table[~out], "id"), run.cut(table[out], "id")
     began = time.process_time()
     forecaster = odp.Forecaster(**run.options).fit(train, "id", "t", ["x", "y"], origin="absolute")
-    scores = Scores.of(forecaster, train, test, CONTEXT, "interpolation")
+    scores = Scores.compute(forecaster, train, test, CONTEXT, "interpolation")
     scores.report("handwriting", "The stroke between ten points", run, time.process_time() - began)
-    draw(forecaster, GaussianBaseline.learn(forecaster, train, transformed=scores.transformed), test, run)
+    draw(forecaster, GaussianProcessBaseline.from_training_table(forecaster, train, transformed=scores.transformed), test, run)
 
 
 if __name__ == "__main__":

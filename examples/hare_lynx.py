@@ -1,8 +1,8 @@
-"""Hares and lynxes of Hudson Bay: trained on simulated predators and prey, tried on the real record.
+"""Hares and lynxes of Hudson Bay: trained on simulations of predators and prey, tested on the real record.
 
-One record of 21 years is too little to learn from. So the model learns from Lotka–Volterra equations with rates drawn at
-random, noise included; then it is given the first years of the pelts and forecasts the others. It never sees the real data in
-training. Data: the Hudson Bay Company's pelts, in thousands.
+One record of 21 years is too short to train on. The model is trained on noisy simulations of the Lotka–Volterra equations with
+random rates, then conditioned on the first years of the real record to forecast the others. Data: pelts of the Hudson Bay
+Company, in thousands.
 """
 
 import time
@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _compare import Scores, ask, draw_forecasts, run_options, save
+from _compare import Scores, draw_forecasts, predict_panels, run_options, save
 
 import odeprocess as odp
-from odeprocess.experiments.baselines.gp_per_series import GaussianBaseline
+from odeprocess.experiments.baselines.gaussian_processes_on_tables import GaussianProcessBaseline
 
 CONTEXTS = (8, 10, 12, 14)
 LABELS = {"year": "year", "hares": "hares, thousands", "lynxes": "lynxes, thousands"}
 
 
-def simulated(count: int, years: int, seed: int) -> Any:
-    """Populations with rates around those of ten-year cycles, counted with an error of 25 %."""
+def simulate(count: int, years: int, seed: int) -> Any:
+    """Simulates populations with rates around those of ten-year cycles, observed with an error of 25 %."""
     rng = np.random.default_rng(seed)
     alpha, gamma = rng.lognormal(np.log(0.6), 0.25, (2, count))
     beta, delta = rng.lognormal(np.log(0.028), 0.25, (2, count))
@@ -39,19 +39,19 @@ def simulated(count: int, years: int, seed: int) -> Any:
 
 
 def main() -> None:
-    """Trains on simulations, scores forecasts of the real record from four years, and draws them from 1910."""
+    """Trains on simulations, scores forecasts of the real record after 8 to 14 years, and draws the one after ten."""
     run = run_options(__doc__)
     real = pd.read_csv(odp.data.table_path("hare-lynx"))
     real = real.rename(columns={"series": "id", "t": "year", "y1": "hares", "y2": "lynxes"})
     began = time.process_time()
-    train = simulated(2 if run.quick else 300, len(real), seed=0)
+    train = simulate(2 if run.quick else 300, len(real), seed=0)
     forecaster = odp.Forecaster(**run.options).fit(train, "id", "year", ["hares", "lynxes"])
-    parts = [Scores.of(forecaster, real, real, context, "forecast") for context in CONTEXTS[: 1 if run.quick else None]]
-    scores = Scores.joined(parts)
+    parts = [Scores.compute(forecaster, real, real, context, "forecast") for context in CONTEXTS[: 1 if run.quick else None]]
+    scores = Scores.join(parts)
     scores.report("hare_lynx", "The real record, given 8, 10, 12 and 14 years", run, time.process_time() - began)
 
-    baseline = GaussianBaseline.learn(forecaster, real, transformed=scores.transformed)
-    panels = ask(forecaster, baseline, real, 10, 20.0, "{} of Hudson Bay, from ten years on")
+    baseline = GaussianProcessBaseline.from_training_table(forecaster, real, transformed=scores.transformed)
+    panels = predict_panels(forecaster, baseline, real, 10, 20.0, "{} of Hudson Bay, from ten years on")
     save(draw_forecasts(panels, "year", LABELS, wide=2), run.out / "hare_lynx.png")
 
 

@@ -357,7 +357,9 @@ def of_server() -> Numbers:
     from fastapi.testclient import TestClient  # here it may warn
 
     found: Numbers = {}
-    with TestClient(create_app([ServedModel.of("waves", trained("ndp").model)], warm=False), base_url="http://localhost") as client:
+    with TestClient(
+        create_app([ServedModel.of("waves", trained("ndp").model)], warm=False), base_url="http://localhost"
+    ) as client:
 
         def said(path: str, body: dict[str, Any]) -> dict[str, Any]:
             answer = client.post(f"/api/v1/series{path}", json=body)

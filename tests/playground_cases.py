@@ -1,4 +1,4 @@
-"""Exhibits of a playground: a trained model of sines with an untrained one beside it, and one that reads tables."""
+"""Model folders for the playground: a trained model of sines with an untrained one beside it, and one of a forecaster."""
 
 import dataclasses
 from pathlib import Path
@@ -8,18 +8,19 @@ import jax.random as jr
 import odeprocess as odp
 import table_cases
 from cases import SOLVER, untrained
-from odeprocess.serving.playground.model_view import NOTES
+from odeprocess.serving.playground.model_view import INFO_KEY
 
 PREY_SIZES = {"r_dim": 8, "z_dim": 6, "l_dim": 4, "h_dim": 8, "missing": True, "solver": SOLVER}
 
 
-def save(model: odp.Model, folder: Path, **notes) -> Path:
-    dataclasses.replace(model, info={**model.info, NOTES: notes}).save(folder)
+def save(model: odp.Model, folder: Path, **info) -> Path:
+    """Saves a model with texts and ranges for the page."""
+    dataclasses.replace(model, info={**model.info, INFO_KEY: info}).save(folder)
     return folder
 
 
 def sines_folder(model: odp.Model, root: Path) -> Path:
-    """A model, and a neural process beside it that knows nothing."""
+    """A model, and an untrained neural process beside it."""
     folder = save(model, root / "sines", title="Sines", ranges=[[-1.5, 1.5]], beside={"Neural process": "np"})
     series = odp.data.sines.sample(8, key=jr.key(0))
     save(untrained(odp.variant("np", r_dim=8, z_dim=8, l_dim=8, h_dim=8), series), folder / "np")
@@ -27,18 +28,18 @@ def sines_folder(model: odp.Model, root: Path) -> Path:
 
 
 def prey_folder(root: Path) -> Path:
-    """Two channels, of which a click gives one; untrained."""
+    """An untrained model of two channels; a click adds a value of one."""
     model = untrained(odp.variant("ndp", **PREY_SIZES), odp.data.lotka_volterra.sample(8, key=jr.key(0)))
     return save(model, root / "prey", title="Predators and prey", values=["prey", "predators"])
 
 
 def table_folder(root: Path) -> Path:
-    """A forecaster's model: the logarithm of one column, a number and a category for each series; untrained."""
+    """An untrained forecaster's model: the logarithm of one column, a number and a category for each series."""
     table_cases.untrained().save(root / "table")
     return root / "table"
 
 
-# What a name may be that somebody chose to do harm with: as code, as HTML, as mathematics, as a format, as a path.
+# Names that would do harm as code, HTML, mathematics, a format string or a path.
 ATTACKS = (
     *(
         '"); open("canary", "w"); figure.savefig("',

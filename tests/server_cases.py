@@ -1,4 +1,4 @@
-"""Real servers for tests: in processes of their own, over real sockets."""
+"""Servers for tests: real ones, in processes of their own, over real sockets."""
 
 import contextlib
 import re
@@ -15,34 +15,34 @@ API = "/api/v1"
 
 
 def lines_folder(tmp_path_factory):
-    """A small model that compiles fast."""
+    """The folder of a small model, which compiles quickly."""
     path = tmp_path_factory.mktemp("models") / "lines"
     untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.lines.sample(4, key=jr.key(0))).save(path)
     return path
 
 
 @contextlib.contextmanager
-def serving(*arguments, **how):
-    """`odeprocess serve`, and a client of it."""
+def run_server(*arguments, **options):
+    """Runs `odeprocess serve`; yields its process and a client."""
     command = [sys.executable, "-m", "odeprocess", "serve", *map(str, arguments), "--port", "0", "--no-warm", "--no-playground"]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **how)
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
     assert child.stderr is not None
     try:
-        said = next((line for line in child.stderr if "Serving" in line), "")
-        with httpx.Client(base_url=re.search(r"http://\S+:\d+", said)[0], timeout=60.0) as client:  # pyright: ignore
+        line = next((line for line in child.stderr if "Serving" in line), "")
+        with httpx.Client(base_url=re.search(r"http://\S+:\d+", line)[0], timeout=60.0) as client:  # pyright: ignore
             yield child, client
     finally:
         child.kill()
         child.communicate()
 
 
-def shape(answer: httpx.Response) -> dict:
-    """The one shape of everything that is not a success."""
-    body = answer.json()
+def error_of(response: httpx.Response) -> dict:
+    """The error in a response, whose shape it checks."""
+    body = response.json()
     assert list(body) == ["error"] and list(body["error"]) == ["code", "message", "where"], body
     return body["error"]
 
 
-def points(*pairs):
-    """Observations, of one channel or of several."""
+def observations(*pairs):
+    """The JSON of observations, of one channel or of several."""
     return {"observations": [{"t": t, "y": y if isinstance(y, list) else [y]} for t, y in pairs]}

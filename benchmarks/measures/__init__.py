@@ -1,1 +1,1 @@
-"""What `benchmarks/speed.py` measures: each part is a function that returns rows, and runs in a process of its own."""
+"""The measurements of `benchmarks/speed.py`: each is a function that returns rows and runs in a process of its own."""

@@ -1,32 +1,32 @@
-"""Training on sines by the paper's protocol: every variant of ours, and the reference, in turn in one process."""
+"""Training times on sines by the paper's protocol: every variant of ours and the PyTorch reference, in turn in one process."""
 
 import statistics
 import time
 from typing import Any
 
-from .common import Setting, pin, sines
+from .timing import Setting, make_sines, pin_to_cores
 
-SNAPSHOTS = (0, 1, 3, 10, 30)  # epochs: the reference's solver takes more steps as its field learns
+SNAPSHOTS = (0, 1, 3, 10, 30)  # epochs after which the reference is timed: its solver takes more steps as its field is trained
 SEEDS = 5
 ADAPTIVE_EPOCHS = 3
 
 
-def train(setting: Setting) -> list[dict]:
-    """Seconds of 30 epochs. On CPUs everything, ours and the reference, runs on one and the same core."""
+def measure_training(setting: Setting) -> list[dict]:
+    """Seconds of 30 epochs. On CPUs ours and the reference run on the same single core."""
     if not setting.gpu:
-        pin(1)
-    protocol, series = sines(setting)
+        pin_to_cores(1)
+    protocol, series = make_sines(setting)
     names = ["np", "ndp"] if setting.quick else ["np", "ndp", "nd2p", "ndp-l", "nd2p-l", "np-residual"][: 5 if setting.gpu else 6]
     compiling, parameters, seconds = {}, {}, {name: [] for name in names}
     for name in names:
         fit = protocol.fit(name, series, seeds=0)
         compiling[name], parameters[name] = fit.compile_seconds, fit.model.num_parameters
-    peers = references(setting, protocol, series)
-    for repeat in range(setting.few(2 if setting.gpu else 3)):
+    peers = make_references(setting, protocol, series)
+    for repeat in range(setting.choose_count(2 if setting.gpu else 3)):
         for name in names:
             seconds[name].append(protocol.fit(name, series, seeds=repeat + 1).train_seconds)
         for peer in peers:
-            peer.measure(setting.few(4 if setting.gpu else 10))
+            peer.measure(setting.choose_count(4 if setting.gpu else 10))
     ours = {name: statistics.median(times) for name, times in seconds.items()}
     theirs = {peer.name: peer.seconds(protocol.epochs, protocol.train // protocol.batch_size) for peer in peers}
     common = {"benchmark": "train", "task": "sines", "batch": protocol.batch_size, "epochs": protocol.epochs}
@@ -46,14 +46,14 @@ def train(setting: Setting) -> list[dict]:
     return rows
 
 
-def adaptive(setting: Setting) -> list[dict]:
-    """Our NDP by Diffrax with error control, beside the grid: a few epochs of each."""
+def measure_adaptive_solver(setting: Setting) -> list[dict]:
+    """Seconds of 30 epochs of our NDP with Diffrax's adaptive steps and with fixed steps, extrapolated from a few epochs."""
     import odeprocess as odp
 
     if not setting.gpu:
-        pin(1)
-    protocol, series = sines(setting)
-    short = protocol.replace(epochs=setting.few(ADAPTIVE_EPOCHS + 1, 2))
+        pin_to_cores(1)
+    protocol, series = make_sines(setting)
+    short = protocol.replace(epochs=setting.choose_count(ADAPTIVE_EPOCHS + 1, 2))
     found = {}
     for name, solver in (("grid", odp.Grid()), ("diffrax", odp.Adaptive())):
         fit = short.fit(protocol.spec("ndp", solver=solver), series)
@@ -71,13 +71,13 @@ def adaptive(setting: Setting) -> list[dict]:
     ]
 
 
-def seeds(setting: Setting) -> list[dict]:
-    """Five seeds at once against five runs of one compiled function."""
-    protocol, series = sines(setting)
+def measure_seeds(setting: Setting) -> list[dict]:
+    """Seconds of training five seeds at once, and one after the other with the same compiled function."""
+    protocol, series = make_sines(setting)
     rows = []
     for name in ("np", "ndp")[1 if setting.gpu or setting.quick else 0 :]:
         at_once, alone = [], []
-        for repeat in range(setting.few(2) + 1):
+        for repeat in range(setting.choose_count(2) + 1):
             start = SEEDS * repeat
             at_once.append(protocol.fit(name, series, seeds=list(range(start, start + SEEDS))).train_seconds)
             alone.append(sum(protocol.fit(name, series, seeds=start + i).train_seconds for i in range(SEEDS)))
@@ -87,46 +87,46 @@ def seeds(setting: Setting) -> list[dict]:
     return rows
 
 
-class Peer:
-    """A reference, timed with the weights that ours had after some epochs."""
+class TimedReference:
+    """A reference model, timed with the weights that ours have after some epochs."""
 
     def __init__(self, name: str, trainers: dict[int, Any]):
         self.name, self.trainers = name, trainers
-        self.taken: dict[int, list[float]] = {epoch: [] for epoch in trainers}
+        self.times: dict[int, list[float]] = {epoch: [] for epoch in trainers}
         for trainer in trainers.values():
             trainer.step()  # warms up
 
     def measure(self, steps: int) -> None:
-        """Takes so many steps at each of the snapshots."""
+        """Times so many steps at each of the snapshots."""
         for epoch, trainer in self.trainers.items():
             for _ in range(steps):
                 began = time.perf_counter()
                 trainer.step()
-                self.taken[epoch].append(time.perf_counter() - began)
+                self.times[epoch].append(time.perf_counter() - began)
 
     @property
     def all_steps(self) -> list[float]:
-        """The times of all steps."""
-        return [time for times in self.taken.values() for time in times]
+        """Seconds of all steps."""
+        return [time for times in self.times.values() for time in times]
 
     def by_epoch(self) -> dict[str, float]:
         """Milliseconds a step, by epoch."""
-        return {str(epoch): 1e3 * statistics.median(times) for epoch, times in self.taken.items()}
+        return {str(epoch): 1e3 * statistics.median(times) for epoch, times in self.times.items()}
 
     def seconds(self, epochs: int, steps: int) -> float:
-        """Of a whole training: median steps, joined by straight lines between the snapshots."""
+        """Estimated seconds of a whole training: medians of a step, interpolated linearly between the snapshots."""
         import numpy as np
 
-        at = np.interp(np.arange(epochs) + 0.5, list(self.taken), [statistics.median(x) for x in self.taken.values()])
+        at = np.interp(np.arange(epochs) + 0.5, list(self.times), [statistics.median(x) for x in self.times.values()])
         return float(at.sum() * steps)
 
 
-def references(setting: Setting, protocol: Any, series: Any) -> list[Peer]:
-    """The reference's NP and NDP, and the tuned one; none where PyTorch is not installed."""
+def make_references(setting: Setting, protocol: Any, series: Any) -> list[TimedReference]:
+    """The reference's NP and NDP, and the tuned NDP; none where PyTorch is not installed."""
     import numpy as np
 
     try:
-        import reference
+        import pytorch_reference as reference
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         print(f"Without the reference: {error}. Install the extra 'bench'.", flush=True)
@@ -148,5 +148,5 @@ def references(setting: Setting, protocol: Any, series: Any) -> list[Peer]:
             if not tuned:
                 reference.check_same(peer, process, tasks[0])
             trainers[epoch] = reference.Trainer(peer, tasks, spec.z_dim, device)
-        peers.append(Peer(f"reference {name}{', tuned' if tuned else ''}", trainers))
+        peers.append(TimedReference(f"reference {name}{', tuned' if tuned else ''}", trainers))
     return peers

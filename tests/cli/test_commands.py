@@ -1,4 +1,4 @@
-"""The commands about tables: predictions, scores, pictures. (`fit` trains the forecaster of `test_forecaster`.)"""
+"""The commands that read tables: predictions, scores, figures. `test_forecaster` tests `fit`."""
 
 import dataclasses
 import json
@@ -54,8 +54,8 @@ def test_predict_prints_where_no_file_is_named(places):
 
 def test_a_warning_is_one_plain_line(places, tmp_path):
     forecaster = odp.Forecaster.load(places / "model")
-    reach = TrainingRange(np.array([0.0, 8.0]), np.array([[-99.0] * 2, [99.0] * 2]), np.array([[-99.0] * 3, [99.0] * 3]))
-    scaling = dataclasses.replace(forecaster.model_.scaling, training_range=reach)
+    training_range = TrainingRange(np.array([0.0, 8.0]), np.array([[-99.0] * 2, [99.0] * 2]), np.array([[-99.0] * 3, [99.0] * 3]))
+    scaling = dataclasses.replace(forecaster.model_.scaling, training_range=training_range)
     forecaster.model_ = dataclasses.replace(forecaster.model_, scaling=scaling)
     forecaster.save(tmp_path)
     with warnings.catch_warnings():
@@ -104,7 +104,7 @@ def test_data_lists_and_exports_the_built_in_sets(tmp_path):
 def test_help_is_quick_and_says_what_there_is():
     code = """if True:
         import sys
-        from odeprocess.cli import main
+        from odeprocess.cli.app import main
         sys.argv = ["odeprocess", "fit", "--help"]
         try:
             main()

@@ -134,7 +134,10 @@ FITS = {
         lambda: odp.fit(series(), "np", validation=series(y=np.ones((2, 3, 2)), mask=np.ones((2, 3, 2), bool))),
         "scaling is for 1 channel",
     ),
-    "an option that there is not": (lambda: odp.fit(series(), "np", options={"epoch": 3}), "`options` holds 'epoch'; expected names among"),
+    "an option that there is not": (
+        lambda: odp.fit(series(), "np", options={"epoch": 3}),
+        "`options` holds 'epoch'; expected names among",
+    ),
     "a sampler by name": (lambda: odp.fit(series(), "np", sampler="prefix"), "expected a TaskSampler"),
     "a scaling by name": (lambda: odp.fit(series(), "np", scaling="first"), "see also `origin`"),
     "a scaling for other channels": (lambda: odp.fit(series(), "np", scaling=odp.Scaling.identity(3)), "for 3 channel"),

@@ -55,7 +55,9 @@ def test_tables_of_other_sizes_share_all_programs(programs):
         rng = np.random.default_rng(seed)
         t, y = rng.uniform(0, 10, (count, length)), rng.normal(size=(count, length))
         frame = pd.DataFrame({"id": np.repeat(np.arange(count), length), "t": t.ravel(), "y": y.ravel()})
-        odp.Forecaster(model="ndp-skip", sizes=SIZES, options={"epochs": 1, "em_epochs": 1}, held_out=3, draws=8).fit(frame, "id", "t", "y")
+        odp.Forecaster(model="ndp-skip", sizes=SIZES, options={"epochs": 1, "em_epochs": 1}, held_out=3, draws=8).fit(
+            frame, "id", "t", "y"
+        )
 
     train(20, 7, 0)
     assert "jit(run_epoch)" in programs and "jit(exact_draws)" in programs

@@ -18,9 +18,9 @@ from matplotlib.text import Text
 
 from odeprocess.common.display_names import distinct, file_name, one_line, readable
 from odeprocess.posterior.plots import plot_table
-from odeprocess.serving.playground import ModelView, Prediction, draw, load_views
-from odeprocess.serving.playground.model_view import GAUSSIAN, NOTES
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground import ModelView, Prediction, draw_figure, load_views
+from odeprocess.serving.playground.model_view import GAUSSIAN_PROCESS, INFO_KEY
+from odeprocess.serving.playground.page_state import PageState
 from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder, table_folder
 
 NAMES = st.sampled_from(ATTACKS) | st.text(max_size=30) | st.lists(st.sampled_from(ATTACKS), min_size=2, max_size=3).map("".join)
@@ -33,9 +33,9 @@ def views(sines_model, tmp_path_factory) -> dict[str, ModelView]:
     return load_views([sines_folder(sines_model, root), prey_folder(root), table_folder(root)])
 
 
-def renamed(view: ModelView, name: str, **notes) -> ModelView:
-    """The exhibit as it were had somebody chosen these names."""
-    model = dataclasses.replace(view.model, info={**view.model.info, NOTES: notes})
+def renamed(view: ModelView, name: str, **info) -> ModelView:
+    """The view with other names."""
+    model = dataclasses.replace(view.model, info={**view.model.info, INFO_KEY: info})
     return dataclasses.replace(
         ModelView.of(name, model), folder=Path("/models") / f"m{name.replace('/', '').replace(chr(0), '')}"
     )
@@ -46,12 +46,12 @@ def written(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def session_of(view: ModelView, beside: dict[str, ModelView]) -> Session:
-    """A session with one observation that shows everything there is."""
-    session = Session({"shown": dataclasses.replace(view, beside=beside)})
-    session.settings.beside = (*beside, GAUSSIAN)
-    session.put(-1, 1.0, [0.5] * view.channels)
-    return session
+def state_of(view: ModelView, beside: dict[str, ModelView]) -> PageState:
+    """The state of a page that shows one observation and all models."""
+    state = PageState({"shown": dataclasses.replace(view, beside=beside)})
+    state.settings.beside = (*beside, GAUSSIAN_PROCESS)
+    state.set_row(-1, 1.0, [0.5] * view.channels)
+    return state
 
 
 def without_strings(code: str) -> str:
@@ -72,23 +72,23 @@ def comments(code: str) -> list[str]:
 def test_whatever_the_names_the_program_differs_in_strings_alone(request, title, names, measured):
     plain = request.getfixturevalue("views")[title]
 
-    def shown(names: list[str]) -> Session:
+    def shown(names: list[str]) -> PageState:
         folder, other, title, time, *values = names
         said = {"title": written(title), "time": written(time), "values": list(map(written, values[: plain.channels]))}
         view = renamed(plain, folder, **said)
-        session = session_of(view, {f"{title} 1": renamed(plain, other), f"{title} 2": view})
-        session.settings.of = "observations" if measured else "function"
-        return session
+        state = state_of(view, {f"{title} 1": renamed(plain, other), f"{title} 2": view})
+        state.settings.of = "observations" if measured else "function"
+        return state
 
-    session = shown(names)
-    found, usual = (each.program(RANGES[: plain.channels]) for each in (session, shown(list("abcdef"))))
+    state = shown(names)
+    found, usual = (each.script(RANGES[: plain.channels]) for each in (state, shown(list("abcdef"))))
     assert found.isascii()
     assert without_strings(found) == without_strings(usual)
     assert comments(found) == comments(usual)
     strings = {node.value for node in ast.walk(ast.parse(found)) if isinstance(node, ast.Constant)}
-    views = (session.view, *session.view.beside.values())
+    views = (state.view, *state.view.beside.values())
     assert {str(each.folder.resolve()) for each in views} <= strings
-    assert {*session.columns(), session.view.time, *session.view.values} <= strings
+    assert {*state.columns(), state.view.time, *state.view.values} <= strings
 
 
 @given(NAMES, st.sampled_from([".png", ".py"]))
@@ -114,7 +114,8 @@ def test_readable_names_are_one_line_each_and_all_different(names):
 def test_no_name_breaks_a_picture(names):
     t, x = np.linspace(0.0, 1.0, 3), np.zeros((3, 2))
     said = Prediction(t, np.zeros((2, 3, 2)), x, x - 1, x + 1)
-    figure = draw(t, x, {names[0]: said, names[1]: said}, names=names[2:], time=names[0], ranges=RANGES, level=0.9, shown=2)
+    labels = {"names": names[2:], "time": names[0]}
+    figure = draw_figure(t, x, {names[0]: said, names[1]: said}, **labels, ranges=RANGES, level=0.9, num_draws=2)
     figure.savefig(io.BytesIO(), dpi=20)
     shown = {readable(name) for name in names}
     assert not any(text.get_parse_math() for text in figure.findobj(Text) if text.get_text() and text.get_text() in shown)
@@ -138,13 +139,13 @@ def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(views, tmp_pat
     expected = {}
     for place, folder in enumerate((odd, link, tables)):
         view = ModelView.load(folder)
-        session = Session({"shown": view})
-        session.settings.beside = tuple(view.beside)
-        session.put(-1, 1.0, [0.5] * view.channels)
+        state = PageState({"shown": view})
+        state.settings.beside = tuple(view.beside)
+        state.set_row(-1, 1.0, [0.5] * view.channels)
         where = tmp_path / f"run{place}"
         where.mkdir()
-        (where / "program.py").write_text(session.program(view.ranges))
-        expected[where] = session.picture(view.ranges)
+        (where / "program.py").write_text(state.script(view.ranges))
+        expected[where] = state.figure_png(view.ranges)
     run = "import os, runpy, sys\nfor place in sys.argv[1:]:\n    os.chdir(place)\n    runpy.run_path('program.py')\n"
     subprocess.run([sys.executable, "-W", "ignore", "-c", run, *map(str, expected)], check=True, timeout=300)
     for where, picture in expected.items():
@@ -169,7 +170,7 @@ def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(views, tmp_pat
     ],
 )
 def test_notes_that_a_page_cannot_show_are_refused_by_name(sines_model, tmp_path, notes, says):
-    dataclasses.replace(sines_model, info={NOTES: notes}).save(tmp_path / "model")
+    dataclasses.replace(sines_model, info={INFO_KEY: notes}).save(tmp_path / "model")
     with pytest.raises(ValueError, match=says) as raised:
         ModelView.load(tmp_path / "model")
     assert "\n" not in str(raised.value) and "model.json is damaged" in str(raised.value)
@@ -177,8 +178,8 @@ def test_notes_that_a_page_cannot_show_are_refused_by_name(sines_model, tmp_path
 
 def test_a_model_beside_itself_is_loaded_once(sines_model, tmp_path):
     folder = tmp_path / "model"
-    dataclasses.replace(sines_model, info={NOTES: {"beside": {GAUSSIAN: "again"}}}).save(folder)
+    dataclasses.replace(sines_model, info={INFO_KEY: {"beside": {GAUSSIAN_PROCESS: "again"}}}).save(folder)
     (folder / "again").symlink_to(folder, target_is_directory=True)
     view = ModelView.load(folder)
-    assert list(view.beside) == [f"{GAUSSIAN} (2)"], "what stands beside any model keeps its name"
-    assert not view.beside[f"{GAUSSIAN} (2)"].beside
+    assert list(view.beside) == [f"{GAUSSIAN_PROCESS} (2)"], "what stands beside any model keeps its name"
+    assert not view.beside[f"{GAUSSIAN_PROCESS} (2)"].beside

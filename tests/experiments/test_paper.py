@@ -1,4 +1,4 @@
-"""Experiments: the plan is sound, runs survive a kill, records hold what they should, and the reporter trains nothing."""
+"""The paper's experiments: definitions are complete, runs survive a kill, records have all fields, and reports train nothing."""
 
 import dataclasses
 import json
@@ -19,13 +19,14 @@ import pytest
 import odeprocess as odp
 from conftest import needs_data
 from odeprocess.cli import app
-from odeprocess.experiments.paper import digit_classifier, report, runner
-from odeprocess.experiments.paper.active_learning import follow
+from odeprocess.experiments.definitions import NAMES, experiment
+from odeprocess.experiments.paper import digit_classifier, report, train
+from odeprocess.experiments.paper.active_learning import run_queries
 from odeprocess.experiments.paper.data_splits import HeldOut, split
-from odeprocess.experiments.paper.plan import NAMES, experiment
+from odeprocess.experiments.paper.evaluate import score
 from odeprocess.experiments.paper.protocol import protocol
-from odeprocess.experiments.paper.test_errors import score
-from odeprocess.experiments.reproduce import chosen, reproduce
+from odeprocess.experiments.reproduce import find_experiments, reproduce
+from odeprocess.experiments.result_files import compact_rows, expand_rows, read_record
 
 ROW_FIELDS = {
     "task",
@@ -59,11 +60,11 @@ def test_every_experiment_can_be_planned_and_the_papers_values_have_their_cells(
     assert set(whole.settings.get("changes", {})) <= {cell.variant for cell in whole.cells}
 
 
-def test_the_command_knows_every_experiment():
-    assert set(get_args(app.Name)) == {*NAMES, "all"} and [each.name for each in chosen("all")] == list(NAMES)
+def test_the_command_offers_every_experiment():
+    assert set(get_args(app.Name)) == {*NAMES, "all"} and [each.name for each in find_experiments("all")] == list(NAMES)
 
 
-def test_a_run_is_known_by_everything_that_decides_about_it():
+def test_the_key_of_a_run_depends_on_all_its_settings():
     cell = experiment("table1").cells[0]
     others = [
         dataclasses.replace(cell, seeds=(0, 1)),
@@ -74,6 +75,26 @@ def test_a_run_is_known_by_everything_that_decides_about_it():
     assert experiment("table1").cells[0].key == cell.key
     # Active learning and the other tables use the same trainings.
     assert {c.key for c in experiment("active-learning").cells} <= {c.key for c in experiment("table1").cells}
+
+
+def test_rows_survive_the_compact_form():
+    rows = [
+        {"task": "sines", "variant": "np", "metric": "mse", "mean": 0.1234567, "stderr": None, "seeds": 5, "values": [1.5, 2.0]},
+        {"task": "sines", "variant": "np", "metric": "nll", "mean": -1.0, "stderr": 0.5, "seeds": 5, "values": [1.0]},
+        {"task": "lines", "variant": "np", "metric": "mse", "mean": float("nan"), "stderr": 0.1, "seeds": 5, "values": []},
+        {"task": "lines", "variant": "np", "metric": "mse", "mean": 2.0, "stderr": 0.1, "seeds": 5, "values": []},  # once more
+    ]
+    table = json.loads(json.dumps(compact_rows(rows)))
+    assert table["same"] == {"variant": "np", "seeds": 5} and len(table["cells"]) == 3
+    found = expand_rows(table)
+    assert found[0] == {**rows[0], "mean": 0.123457} and np.isnan(found[2]["mean"])
+    assert found[1] == rows[1] and found[3] == rows[3]
+    family = {"family": "decay", "series": "a", "noise": 0.1, "split": "forecast", "points": 3, "variant": "x", "seeds": 1}
+    many = [{**family, "series": s, "metric": m, "mean": 1.0, "stderr": 0.1} for s in "abc" for m in ("nll", "crps")]
+    assert expand_rows(compact_rows(many)) == many
+    plain = [{"part": "train", "seconds": 1.0}, {"part": "start"}]
+    assert expand_rows(compact_rows(plain)) == [plain[0], {"part": "start", "seconds": None}]
+    assert expand_rows(compact_rows([])) == []
 
 
 def test_scores_are_those_of_the_library():
@@ -90,7 +111,7 @@ def test_scores_are_those_of_the_library():
 
 def test_the_training_mean_scores_the_variance_of_sines():
     data = split(protocol("sines"))
-    error = runner.mean_error(data, "fresh")["mse"]
+    error = train.score_training_mean(data, "fresh")["mse"]
     assert 0.15 < error < 0.18  # E[a²]·E[sin²(t − b)] is about 1/6
 
 
@@ -100,7 +121,7 @@ def test_queries_go_where_draws_spread_and_never_twice():
     series = how.series(1, key=jr.key(2))
     one = jax.tree.map(lambda x: x[0], series)
     for active in (True, False):
-        errors, mean_errors, places = jax.jit(follow, static_argnums=(3, 4))(process, one, jr.key(3), 9, active)
+        errors, mean_errors, places = jax.jit(run_queries, static_argnums=(3, 4))(process, one, jr.key(3), 9, active)
         assert len(set(np.asarray(places).tolist()) | {0}) == 11  # the first point is given, ten places are asked or chosen
         assert np.isfinite(errors).all() and np.isfinite(mean_errors).all()
 
@@ -131,7 +152,7 @@ def table1(tmp_path_factory) -> Path:
 def test_table1_quick_by_the_command_and_again_and_its_page(table1):
     rows = table1.parent / "rows.json"
     found = json.loads(rows.read_text())
-    assert found["experiment"] == "table1" and found["rows"] == json.loads((table1 / "table1.json").read_text())["rows"]
+    assert found["experiment"] == "table1" and found["rows"] == read_record(table1 / "table1.json")["rows"]
     assert all(set(row) >= ROW_FIELDS for row in found["rows"])
     main = {(r["task"], r["variant"]): r for r in found["rows"] if r["metric"] == "mse"}
     assert set(main) == {(t, v) for t in ("sines", "lines") for v in ("np", "ndp", "training-mean")}
@@ -152,7 +173,7 @@ def test_table1_quick_by_the_command_and_again_and_its_page(table1):
 def test_the_other_experiments_rehearse(name, table1, tmp_path):
     shutil.copytree(table1 / "runs", tmp_path / "runs")  # some of them need the same models
     before = set(tmp_path.rglob("run.json"))
-    (each,) = chosen(name, num_seeds=2, quick=True)
+    (each,) = find_experiments(name, num_seeds=2, quick=True)
     record = reproduce(each, tmp_path)
     assert record["rows"] and all(set(row) >= ROW_FIELDS and row["mean"] is not None for row in record["rows"])
     assert set(tmp_path.rglob("run.json")) > before
@@ -167,11 +188,11 @@ def test_the_other_experiments_rehearse(name, table1, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["handwriting", pytest.param("rotating-mnist", marks=pytest.mark.long)])
 def test_the_experiments_on_public_data_rehearse(name, tmp_path, monkeypatch):
-    (each,) = chosen(name, num_seeds=1, quick=True)
+    (each,) = find_experiments(name, num_seeds=1, quick=True)
     record = reproduce(each, tmp_path)
     assert {row["variant"] for row in record["rows"]} == {cell.variant for cell in each.cells} | {"training-mean"}
     # The reporter only reads: without the means to train, the page and its pictures come out all the same.
-    monkeypatch.setattr(runner, "_train", None)
+    monkeypatch.setattr(train, "train_and_score", None)
     text = report.write_page(tmp_path, tmp_path / "page").read_text()
     assert "pixel mse" in text.lower() or "letters" in text.lower()
     assert list((tmp_path / "page" / "reproduction").glob("*.png"))
@@ -181,10 +202,10 @@ def test_the_experiments_on_public_data_rehearse(name, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_classifier_learns_to_read_turned_digits():
     images, labels = odp.data.load_digits("test")
-    net = digit_classifier.trained(steps=60, batch=64)
+    net = digit_classifier.train_classifier(steps=60, batch=64)
     threes = odp.data.rotate(images[labels == 3][:100], jr.uniform(jr.key(0), (100, 1), maxval=360.0))
     ones = odp.data.rotate(images[labels == 1][:100], jr.uniform(jr.key(1), (100, 1), maxval=360.0))
-    read = [digit_classifier.share_read_as(net, np.asarray(x).reshape(100, 784), 3) for x in (threes, ones)]
+    read = [digit_classifier.compute_share_read_as(net, np.asarray(x).reshape(100, 784), 3) for x in (threes, ones)]
     assert read[0] > read[1] + 0.3
 
 

@@ -1,4 +1,4 @@
-"""The benchmark of speed: it runs, keeps what other devices said, measures the same function twice, and makes its page."""
+"""The benchmark of speed: it runs, keeps rows of other devices, compares equal functions, and writes its page."""
 
 import json
 import subprocess
@@ -17,27 +17,27 @@ BENCHMARKS = ROOT / "benchmarks"
 
 @pytest.fixture
 def benchmarks(monkeypatch):
-    """Benchmarks are no package: their folder is on the path while one is run."""
+    """Puts the folder of the benchmarks, which is no package, on the path."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 def test_a_rehearsal_writes_rows_and_keeps_those_of_other_devices(tmp_path):
     out = tmp_path / "speed.json"
-    other, old = ({"part": "floor", "benchmark": "floor", "device": device} for device in ("gpu", "cpu"))
+    other, old = ({"part": "roofline", "benchmark": "roofline", "device": device} for device in ("gpu", "cpu"))
     out.write_text(json.dumps({"rows": [other, old]}))
-    call = [sys.executable, str(BENCHMARKS / "speed.py"), "--quick", "--only", "floor", "--out", str(out)]
+    call = [sys.executable, str(BENCHMARKS / "speed.py"), "--quick", "--only", "roofline", "--out", str(out)]
     subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
     rows = json.loads(out.read_text())["rows"]
     assert other in rows and old not in rows
-    floors = [row for row in rows if row["benchmark"] == "floor" and row["device"] == "cpu"]
-    assert {(row["model"], row["batch"]) for row in floors} >= {("np", 5), ("ndp", 5), ("ndp", 4096)}
-    assert all(row["seconds"] > 0 and row["task"] == "sines" for row in floors)
+    rooflines = [row for row in rows if row["benchmark"] == "roofline" and row["device"] == "cpu"]
+    assert {(row["model"], row["batch"]) for row in rooflines} >= {("np", 5), ("ndp", 5), ("ndp", 4096)}
+    assert all(row["seconds"] > 0 and row["task"] == "sines" for row in rooflines)
 
 
 @pytest.mark.parametrize("name", ["np", "ndp"])
 def test_the_reference_is_the_same_function_as_ours(name, benchmarks):
     pytest.importorskip("torchdiffeq")
-    import reference  # pyright: ignore[reportMissingImports]
+    import pytorch_reference as reference  # pyright: ignore[reportMissingImports]
 
     series = odp.data.sines.sample(8, key=jr.key(0))
     spec = odp.experiments.protocol("sines").spec(name, r_dim=5, z_dim=6, l_dim=6 if name == "np" else 2, h_dim=4).resolve(series)
@@ -50,9 +50,9 @@ def test_the_reference_is_the_same_function_as_ours(name, benchmarks):
     reference.check_same(peer, process, task)
 
 
-def test_the_page_says_what_the_record_says(tmp_path, benchmarks):
+def test_the_page_is_that_of_the_record(tmp_path, benchmarks):
     pytest.importorskip("matplotlib")
-    from page import write_page  # pyright: ignore[reportMissingImports]
+    from speed_report import write_page  # pyright: ignore[reportMissingImports]
 
     page = write_page(json.loads((ROOT / "results" / "speed.json").read_text())["rows"], tmp_path)
     assert page.read_text() == (ROOT / "docs" / "speed.md").read_text()

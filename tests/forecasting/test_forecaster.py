@@ -7,8 +7,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from odeprocess.forecasting.choices import choose as choose_training
-from odeprocess.forecasting.train_model import folds_of
 from typer.testing import CliRunner
 
 import odeprocess as odp

@@ -80,7 +80,7 @@ def _inside(seed: int, count: int, root: Path) -> Counter:
     from odeprocess.serving.http.schemas import NewSeries
     from odeprocess.serving.http.served_model import ServedModel
     from odeprocess.serving.http.service import Service
-    from odeprocess.serving.http.store import Store
+    from odeprocess.serving.http.sqlite_store import SeriesStore
     from odeprocess.training.checkpoints import Checkpoints
 
     told = [time.time() for _ in range(5)]
@@ -88,8 +88,8 @@ def _inside(seed: int, count: int, root: Path) -> Counter:
     rng, found = random.Random(seed), Counter()
     spec = odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4)
     served_model = ServedModel.of("lines", untrained(spec, odp.data.lines.sample(4, key=jr.key(0))))
-    service = Service({"lines": served_model}, Store(root / "series.db"), Limits(idle=3600.0))
-    brief = Service({"lines": served_model}, Store(None), Limits(idle=0.01))
+    service = Service({"lines": served_model}, SeriesStore(root / "series.db"), Limits(idle_seconds=3600.0))
+    brief = Service({"lines": served_model}, SeriesStore(None), Limits(idle_seconds=0.01))
     rare, often = (Checkpoints(root / name, {"seeds": [0]}, every) for name, every in (("rare", 3600.0), ("often", 0.0)))
     kept: set[str] = set()
     for i in range(count):
@@ -98,13 +98,13 @@ def _inside(seed: int, count: int, root: Path) -> Counter:
             name = f"series-{i}"
             service.open(NewSeries(id=name))
             kept.add(name)
-            good = service.expire() == []
+            good = service.delete_idle() == []
         elif kind == 1:
-            good = service.expire() == [] and set(service.entries) == kept
+            good = service.delete_idle() == [] and set(service.entries) == kept
         elif kind == 2:
             brief.open(NewSeries(id="brief"))
             time.sleep(0.02)
-            good = brief.expire() == ["brief"]
+            good = brief.delete_idle() == ["brief"]
         else:
             rare.save(i, lambda i=i: {"x": np.full(2, float(i))}, finished=False)
             often.save(i, lambda i=i: {"x": np.full(2, float(i))}, finished=False)

@@ -35,7 +35,9 @@ def tables_of_many_sizes(seed: int, count: int) -> Counter:
     watch = Watch("self")
     for series, rows in sorted(sizes, key=lambda _: rng.random()):
         frame = curves(series, rows, rng.randrange(2**31))
-        forecaster = odp.Forecaster(model="ndp-skip", options={"epochs": EPOCHS, "em_epochs": EPOCHS}).fit(frame, "series", "time", "value")
+        forecaster = odp.Forecaster(model="ndp-skip", options={"epochs": EPOCHS, "em_epochs": EPOCHS}).fit(
+            frame, "series", "time", "value"
+        )
         some = frame[frame.series < rng.randint(2, series)]
         table = forecaster.predict(some, times=np.linspace(0.0, 10.0, rng.randint(1, 100)))
         right = bool(np.isfinite(table[["mean", "std"]]).all(None)) and watch.within()

@@ -21,10 +21,10 @@ import pandas as pd
 import odeprocess as odp
 import table_cases
 from cases import model as case_model, untrained
-from odeprocess.cli.common import numbers as parsed
+from odeprocess.cli.common import parse_numbers as parsed
 from odeprocess.posterior.functions import SolverWarning
 from odeprocess.serving.playground import ModelView
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground.page_state import PageState
 
 from .outcomes import outcome
 
@@ -145,7 +145,7 @@ def models() -> tuple[odp.Model, ...]:
 @functools.cache
 def sound() -> tuple[odp.Posterior, ...]:
     """A posterior of each model, given two usual observations."""
-    known = {"static": [0.0], "key": KEY, "draws": DRAWS}
+    known: dict[str, Any] = {"static": [0.0], "key": KEY, "draws": DRAWS, "inference": "amortised"}
     origins = [0.0 if each.scaling.origin == "first" else None for each in models()]
     y = [[0.1, 0.9], [0.5, 0.1]]
     return tuple(each.condition([0.1, 0.5], y, origin=start, **known) for each, start in zip(models(), origins, strict=True))
@@ -169,7 +169,7 @@ def compile_all(kinds: int) -> None:
                 if posterior.process.prior is not None:
                     described(posterior.update(at[:2], y).with_inference("exact"))
         for model in models()[:kinds]:
-            stream = odp.Stream(model, key=KEY, draws=DRAWS)
+            stream = odp.Stream(model, key=KEY, draws=DRAWS, inference="amortised")
             stream.open("a", static=[0.0])
             for t in ([0.5, 0.9], [0.1, 0.2], [0.3]):  # the second lies before the first
                 stream.observe("a", t, [[0.1, 0.9]] * len(t))
@@ -199,7 +199,7 @@ def conditioned(rng: Odds) -> odp.Posterior:
     origin = number(rng) if model.scaling.origin == "first" and rng.random() < 0.5 else None
     draws = rng.choice(COUNTS[:-4]) if rng.random() < 0.05 else DRAWS
     t, y, static = times(rng, 2), numbers(rng, 2, 2), numbers(rng, 1)
-    return model.condition(t, y, static=static, origin=origin, key=KEY, draws=draws)
+    return model.condition(t, y, static=static, origin=origin, key=KEY, draws=draws, inference="amortised")
 
 
 def described(posterior: odp.Posterior) -> list[Any]:
@@ -235,7 +235,7 @@ def _suggest(rng: Odds) -> Any:
 
 
 def _stream(rng: Odds) -> Any:
-    stream = odp.Stream(model_of(rng), key=KEY, draws=DRAWS)
+    stream = odp.Stream(model_of(rng), key=KEY, draws=DRAWS, inference="amortised")
     stream.open("a", static=numbers(rng, 1))
     stream.observe("a", times(rng, 2), numbers(rng, 2, 2))
     stream.observe("a", number(rng), numbers(rng, 1, 2))
@@ -302,19 +302,19 @@ def _table(rng: Odds) -> Any:
 
 
 @functools.cache
-def _exhibit() -> ModelView:
+def _view() -> ModelView:
     return ModelView.of(
         "sines", untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.sines.sample(8, key=KEY))
     )
 
 
 def _page(rng: Odds) -> Any:
-    session = Session({"sines": _exhibit()})
-    session.put(-1, _real(rng), [_real(rng)])
-    session.move(0, _real(rng), 0, _real(rng))
-    session.load(f"t,y\n{written(rng)},{written(rng)}\n0,0.5".encode())
-    session.settings.noise = rng.choice((0.0, 0.5))
-    return session.outlooks()
+    state = PageState({"sines": _view()})
+    state.set_row(-1, _real(rng), [_real(rng)])
+    state.drag(0, _real(rng), 0, _real(rng))
+    state.load_csv(f"t,y\n{written(rng)},{written(rng)}\n0,0.5".encode())
+    state.settings.noise = rng.choice((0.0, 0.5))
+    return state.predict()
 
 
 def _real(rng: Odds) -> float:
@@ -338,7 +338,8 @@ def _sample(rng: Odds) -> Any:
 
 def _exact(rng: Odds) -> Any:
     model = models()[3]
-    posterior = model.condition(times(rng, 2), numbers(rng, 2, 2), static=numbers(rng, 1), key=KEY, draws=DRAWS)
+    known = {"static": numbers(rng, 1), "key": KEY, "draws": DRAWS}
+    posterior = model.condition(times(rng, 2), numbers(rng, 2, 2), inference="amortised", **known)
     steps = rng.choice((-1, 2.5, 10**9, 10**400, "3", None)) if rng.random() < 0.1 else 3
     return described(posterior.with_inference("exact", steps=steps))
 

@@ -93,7 +93,7 @@ def _run(seed: int) -> dict:
 
     series = odp.data.sines.sample(8, key=jr.key(0))
     return {
-        "spec": odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6),
+        "model": odp.variant("np", r_dim=6, z_dim=4, l_dim=4, h_dim=6),
         "series": series,
         "options": odp.FitOptions(**SERIES),
         "seeds": [seed],

@@ -1,16 +1,15 @@
-"""Calibration on held-out series, and the scores of the scoreboard against integrals."""
+"""Calibration on held-out series: factors of spread, and all that follows them."""
 
 import dataclasses
 
 import jax.random as jr
 import numpy as np
 import pytest
-from scipy import integrate, stats
 
 import odeprocess as odp
 from cases import model
-from odeprocess.experiments.scoreboard.prediction_scores import of_draws, of_normal
 from odeprocess.posterior.calibration import COUNTS, GAPS, SIDES, Calibration, HeldOutErrors, PredictionPlaces
+from odeprocess.posterior.latent_posterior import Inference
 
 
 def evidence(seed: int, series: int, scale: float):
@@ -79,7 +78,7 @@ def test_observations_are_close_together_if_random_ones_would_hardly_be():
 
 def test_a_table_of_two_sides_is_read_as_it_was_meant():
     old = np.random.default_rng(0).uniform(1, 2, (len(COUNTS), 2, len(GAPS)))
-    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "misfit": None}, "calibration")
+    found = Calibration.from_json({"factors": old.tolist(), "horizon": 1.0, "noise_scale": None}, "calibration")
     np.testing.assert_array_equal(found.factors, old[:, [0, 1, 1]])
 
 
@@ -135,9 +134,7 @@ def test_seen_series_of_any_length_join_the_held_out_ones(inference):
 def test_densities_follow_the_calibration_as_intervals_do(inference):
     table = Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), 2.5), 1.0)
     sure = dataclasses.replace(model("ndp"), calibrations={"exact": table, "amortised": table})
-    posterior = sure.condition(
-        [0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0), inference=inference
-    )
+    posterior = sure.condition([0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]], static=[0.0], key=jr.key(0), inference=inference)
     y = np.linspace(-12, 12, 4000)
     density = np.exp(posterior.log_prob(np.full(len(y), 0.7), np.stack([y, y], -1), joint=False))
     low, high = (x[0] for x in posterior.interval([0.7], 0.8))
@@ -148,23 +145,54 @@ def test_densities_follow_the_calibration_as_intervals_do(inference):
         assert mass[inside].sum() == pytest.approx(0.8, abs=1e-2)
 
 
-def test_scores_of_normal_predictions_are_their_integrals():
-    y, mean, std = (np.full((1, 1, 1), x) for x in (0.7, 0.2, 0.5))
-    found = of_normal(mean, std, y, np.ones((1, 1, 1), bool))
-    normal = stats.norm(0.2, 0.5)
-    crps = integrate.quad(lambda x: (normal.cdf(x) - (x > 0.7)) ** 2, -5, 5, points=[0.7])[0]
-    assert found["crps"][0] == pytest.approx(crps, rel=1e-6)
-    assert found["log_likelihood"][0] == pytest.approx(normal.logpdf(0.7))
-    assert found["coverage90"][0] == 1.0 and found["width90"][0] == pytest.approx(2 * 1.6449 * 0.5, rel=1e-4)
+def factors(size: float) -> Calibration:
+    """The same factor everywhere."""
+    return Calibration(np.full((len(COUNTS), SIDES, len(GAPS)), size), 1.0)
 
 
-def test_many_draws_of_a_normal_score_like_the_normal():
-    rng = np.random.default_rng(0)
-    y = rng.standard_normal((40, 5, 1))
-    draws = rng.standard_normal((40, 2000, 5, 1))
-    low, high = (np.full(y.shape, x) for x in (-1.6449, 1.6449))
-    chosen = np.ones(y.shape, bool)
-    ours = of_draws(draws, np.full((1, 1, 1, 1), 1e-3), low, high, y, chosen)
-    theirs = of_normal(0.0 * y, 1.0 + 0.0 * y, y, chosen)
-    for name, tolerance in (("mse", 0.02), ("log_likelihood", 0.02), ("crps", 0.02), ("coverage90", 1e-9)):
-        assert ours[name].mean() == pytest.approx(theirs[name].mean(), abs=tolerance), name
+def conditioned(inference: Inference, size: float | None, draws: int = 16) -> odp.Posterior:
+    calibrations = {} if size is None else {"exact": factors(size), "amortised": factors(size)}
+    calibrated = dataclasses.replace(model("ndp"), calibrations=calibrations)
+    observed = [0.2, 0.5], [[0.1, 0.4], [0.3, 0.2]]
+    return calibrated.condition(*observed, static=[0.0], key=jr.key(0), inference=inference, draws=draws)
+
+
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_functions_are_the_draws_of_the_calibrated_posterior(inference):
+    posterior, plain, at = conditioned(inference, 2.5), conditioned(inference, None), np.linspace(0, 1, 5)
+    functions = posterior.functions(6)
+    np.testing.assert_allclose(functions(at), posterior.sample(at, 6, of="function"), atol=1e-5)
+    np.testing.assert_allclose(functions[2](at)[0], functions(at)[2], atol=1e-5)
+    np.testing.assert_allclose(functions[1:4](at), functions(at)[1:4], atol=1e-5)
+    spread, before = (each.functions(16)(at).std(0) for each in (posterior, plain))
+    np.testing.assert_allclose(spread, 2.5 * before, rtol=1e-3)
+    np.testing.assert_allclose(posterior.std(at, of="function"), spread, rtol=1e-3)
+
+
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_joint_densities_are_calibrated_as_those_of_single_values_are(inference):
+    posterior, plain = conditioned(inference, 2.5), conditioned(inference, None)
+    for channel, y in enumerate(np.array([[0.7, np.nan], [np.nan, -1.2]])):
+        alone = posterior.log_prob([0.7], y[None], joint=False)[0, channel]
+        assert posterior.log_prob([0.7], y[None]) == pytest.approx(alone, abs=1e-4)
+    t, y = [0.4, 0.7, 0.9], np.array([[0.5, -1.0], [1.5, 0.3], [0.0, 0.4]])
+    assert conditioned(inference, 1.0).log_prob(t, y) == pytest.approx(plain.log_prob(t, y), abs=1e-3), "by another way"
+    far = 40.0 + y
+    assert posterior.log_prob(t, far) > plain.log_prob(t, far), "wider predictions find it less unlikely"
+
+
+@pytest.mark.parametrize("inference", ["amortised", "exact"])
+def test_samples_are_as_wide_as_calibrated_intervals(inference):
+    posterior, at = conditioned(inference, 2.5, draws=4000), [0.1, 0.9]
+    sample = posterior.sample(at)
+    np.testing.assert_allclose(sample.std(0), posterior.std(at), rtol=0.06)  # four standard errors
+    low, high = posterior.interval(at, 0.8)
+    np.testing.assert_allclose(((low <= sample) & (sample <= high)).mean(0), 0.8, atol=0.03)
+
+
+def test_a_model_that_is_calibrated_for_the_other_kind_of_inference_says_so():
+    calibrated = dataclasses.replace(model("ndp-linear"), calibrations={"amortised": factors(2.0)})
+    given = {"t": [0.2], "y": [[0.1, 0.4]], "static": [0.0], "key": jr.key(0), "draws": 8}
+    with pytest.warns(UserWarning, match="calibrated for amortised inference, not for exact inference"):
+        calibrated.condition(**given)
+    assert calibrated.condition(**given, inference="amortised").inference == "amortised", "and no warning"

@@ -24,7 +24,7 @@ def expanded(text: str) -> str:
     return SECTION.sub(part, text)
 
 
-TRAINING = re.compile(r"\b(epochs=|recipe\(train, steps=|learn\(series, steps=)\d+")
+TRAINING = re.compile(r"\b(epochs=)\d+")
 
 
 def blocks(document: str) -> list[str]:
@@ -37,9 +37,10 @@ def test_code_in_the_documents_runs(document, tmp_path, monkeypatch):
     """With trainings cut short: what a model has learned is the business of other tests."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setattr("odeprocess.forecasting.choices.SMALL_STEPS", 2)
+    for steps in ("STEPS", "SMALL_STEPS"):
+        monkeypatch.setattr(f"odeprocess.training.recipes.{steps}", dict.fromkeys(("quick", "default", "best"), 2))
     rows = [f"{who},{t},{t + len(who)}\n" for who in ("a", "bb") for t in range(0, 25, 8)]
-    for name in ("subjects.csv", "new.csv"):
+    for name in ("patients.csv", "subjects.csv", "new.csv"):
         (tmp_path / name).write_text("id,t,y\n" + "".join(rows))
     scope: dict = {"__name__": "document"}
     for block in blocks(document):

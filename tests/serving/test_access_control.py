@@ -1,4 +1,4 @@
-"""Who is let in: real servers, one of which asks for a token; pages of other sites in a real browser, and raw requests."""
+"""Access control of real servers, with and without a token; pages of other sites in a real browser, and raw requests."""
 
 import random
 import re
@@ -10,29 +10,29 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from foreign import elsewhere, tried
+from cross_site_cases import attack_from_page, other_site
 from fuzzing import hostile
 from fuzzing.hostile import SECRET, Attack
 from fuzzing.outcomes import REFUSED, RIGHT, outcome
 from fuzzing.servers import API, Server, started
-from odeprocess.serving.http.errors import Refused
-from odeprocess.serving.http.origins import Origins
-from odeprocess.serving.http.tokens import LIFETIME, Pages, Token
-from server_cases import shape
+from odeprocess.serving.http.allowed_origins import AllowedOrigins
+from odeprocess.serving.http.authentication import COOKIE_LIFETIME, PlaygroundPaths, TokenAuthentication
+from odeprocess.serving.http.errors import ApiError
+from server_cases import error_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def open_to_all(tmp_path_factory):
+def without_token(tmp_path_factory):
     with started(tmp_path_factory.mktemp("open")) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory):
-    with started(tmp_path_factory.mktemp("guarded"), "--no-warm", token=SECRET) as server:
+def with_token(tmp_path_factory):
+    with started(tmp_path_factory.mktemp("with_token"), "--no-warm", token=SECRET) as server:
         yield server
 
 
@@ -53,13 +53,13 @@ def client(server: Server, **headers: str) -> httpx.Client:
 
 
 def token_of(page: httpx.Response) -> str:
-    """What a page opens its WebSocket with."""
+    """The token with which a page opens its WebSocket."""
     assert page.status_code == 200, page.text[:300]
     return re.search(r'"token":"([^"]+)"', page.text)[1]  # pyright: ignore[reportOptionalSubscript]
 
 
 def opened(server: Server, token: str, **headers: str) -> str:
-    """What a WebSocket hears first, or the status that it is refused with."""
+    """The first message of a WebSocket, or the status of its refusal."""
     origin = headers.pop("Origin", None)
     try:
         with connect(
@@ -74,20 +74,20 @@ def opened(server: Server, token: str, **headers: str) -> str:
         return str(refused.response.status_code)
 
 
-def test_only_the_servers_own_pages_and_names_are_answered(open_to_all):
-    own = f"http://127.0.0.1:{open_to_all.port}"
-    with client(open_to_all) as ask:
+def test_only_own_pages_and_host_names_are_accepted(without_token):
+    own = f"http://127.0.0.1:{without_token.port}"
+    with client(without_token) as ask:
         token = token_of(ask.get("/play", headers={"Origin": own}))
-        assert "ACK" in opened(open_to_all, token, Origin=own)
-        for origin in ("http://evil.example", f"http://localhost:{open_to_all.port}", f"{own}0", f"https{own[4:]}", "null", ""):
-            assert opened(open_to_all, token, Origin=origin) == "403"
+        assert "ACK" in opened(without_token, token, Origin=own)
+        for origin in ("http://evil.example", f"http://localhost:{without_token.port}", f"{own}0", f"https{own[4:]}", "null", ""):
+            assert opened(without_token, token, Origin=origin) == "403"
             for method, path in (("GET", "/play"), ("POST", f"{API}/series"), ("DELETE", f"{API}/series/x"), ("GET", "/health")):
                 refused = ask.request(method, path, headers={"Origin": origin})
-                assert refused.status_code == 403 and shape(refused)["code"] == "origin"
-        for host in ("evil.example", f"evil.example:{open_to_all.port}", "127.0.0.1.evil.example", ""):  # DNS that points here
+                assert refused.status_code == 403 and error_of(refused)["code"] == "origin"
+        for host in ("evil.example", f"evil.example:{without_token.port}", "127.0.0.1.evil.example", ""):  # DNS that points here
             for path in ("/play", f"{API}/models", "/health", "/static/js/bokeh.min.js"):
                 refused = ask.get(path, headers={"Host": host, "Origin": f"http://{host}"})
-                assert refused.status_code == 400 and shape(refused)["code"] == "host"
+                assert refused.status_code == 400 and error_of(refused)["code"] == "host"
         frame = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
         assert ask.get("/play", headers=frame).status_code == 403
         assert ask.get("/health", headers={**frame, "Sec-Fetch-Dest": "document"}).status_code == 200  # a link leads here
@@ -98,59 +98,59 @@ def test_only_the_servers_own_pages_and_names_are_answered(open_to_all):
         assert answer.headers["cache-control"] == "no-store"
 
 
-def test_a_page_brings_a_token_of_this_server_for_a_session_that_is_open(open_to_all):
-    with client(open_to_all) as ask:
+def test_a_websocket_needs_the_token_of_an_open_page(without_token):
+    with client(without_token) as ask:
         token = token_of(ask.get("/play"))
         head, _, rest = token.partition(".")
         for wrong in (head, f"{head}.{rest[:-2]}", f"{head[:-2]}.{rest}", "e30", "x.y", "." * 50):
-            assert opened(open_to_all, wrong) == "404"
+            assert opened(without_token, wrong) == "404"
         assert ask.get("/play", params={"bokeh_session_id": "mine"}).status_code == 200
         assert "mine" not in ask.get("/play", params={"bokeh_session_id": "mine"}).text
         for module in ("antigravity", "this", "..", "os"):  # nothing is imported because an address names it
             assert ask.get(f"/components/{module}/a/b/c").status_code == 404
 
 
-def test_a_link_with_the_token_becomes_a_cookie_that_scripts_cannot_read(guarded):
-    with client(guarded) as ask:
+def test_the_link_with_the_token_sets_a_cookie_that_scripts_cannot_read(with_token):
+    with client(with_token) as ask:
         assert ask.get("/play", headers={"Accept": "text/html"}).status_code == 401
-        assert shape(ask.get("/play"))["code"] == "unauthorised"
+        assert error_of(ask.get("/play"))["code"] == "unauthorised"
         assert ask.get("/play?token=wrong").status_code == 401
-        exchanged = ask.get(guarded.link)
+        exchanged = ask.get(with_token.link)
         assert exchanged.status_code == 303 and exchanged.headers["location"] == "/play"
         assert exchanged.headers["cache-control"] == "no-store" and exchanged.headers["referrer-policy"] == "no-referrer"
         name, value = exchanged.headers["set-cookie"].split(";")[0].split("=", 1)
         attributes = {each.strip().lower() for each in exchanged.headers["set-cookie"].split(";")[1:]}
-        assert {"httponly", "samesite=strict", "path=/", f"max-age={LIFETIME}"} <= attributes
+        assert {"httponly", "samesite=strict", "path=/", f"max-age={COOKIE_LIFETIME}"} <= attributes
         page = ask.get("/play")
         assert value not in page.text and SECRET not in page.text and SECRET not in value
         assert value.split(".")[0] not in page.text
         assert ask.get("/static/js/bokeh.min.js").status_code == 200
-        assert "ACK" in opened(guarded, token_of(page), Cookie=f"{name}={value}")
+        assert "ACK" in opened(with_token, token_of(page), Cookie=f"{name}={value}")
         assert ask.get(f"{API}/models").status_code == 401, "the cookie opens the page, and nothing else"
         ask.cookies.clear()
-        assert opened(guarded, token_of(page)) == "401"
-        assert opened(guarded, token_of(page), Cookie=f"{name}={value[:-1]}") == "401"
+        assert opened(with_token, token_of(page)) == "401"
+        assert opened(with_token, token_of(page), Cookie=f"{name}={value[:-1]}") == "401"
         assert ask.get("/static/js/bokeh.min.js").status_code == 401
         assert ask.get("/play", headers={"Authorization": f"Bearer {SECRET}"}).status_code == 200
-    said = guarded.log.read_text()
+    said = with_token.log.read_text()
     assert said.count("token=") == 1 and SECRET not in said
 
 
-def test_cookies_expire_and_are_good_for_one_start():
-    pages = Pages("/play")
+def test_cookies_expire_and_are_valid_until_the_server_stops():
+    pages = PlaygroundPaths("/play")
 
-    def asked(token: Token, query: bytes = b"", cookie: str = ""):
+    def asked(token: TokenAuthentication, query: bytes = b"", cookie: str = ""):
         headers = [(b"host", b"localhost:8000"), (b"cookie", cookie.encode())]
-        return token.admit({"type": "http", "method": "GET", "path": "/play", "query_string": query, "headers": headers}, pages)
+        return token.refusal({"type": "http", "method": "GET", "path": "/play", "query_string": query, "headers": headers}, pages)
 
-    token = Token("secret", secure=True)
+    token = TokenAuthentication("secret", secure=True)
     given = asked(token, b"token=secret").headers["set-cookie"]
     assert "Secure" in given
     cookie = given.split(";")[0]
     assert asked(token, cookie=cookie) is None
-    assert asked(Token("secret"), cookie=cookie).status_code == 401
+    assert asked(TokenAuthentication("secret"), cookie=cookie).status_code == 401
     now = time.time()
-    token._signer.get_timestamp = lambda: int(now) + LIFETIME + 1  # type: ignore[method-assign]
+    token._signer.get_timestamp = lambda: int(now) + COOKIE_LIFETIME + 1  # type: ignore[method-assign]
     assert asked(token, cookie=cookie).status_code == 401
 
 
@@ -170,48 +170,48 @@ def test_cookies_expire_and_are_good_for_one_start():
 def test_behind_a_proxy_the_public_origin_is_the_servers_own(public, host, origin, good):
     headers = [(b"host", host.encode()), (b"origin", origin.encode())]
     scope = {"type": "http", "scheme": "http", "method": "POST", "headers": headers}
-    origins = Origins(() if public is None else None, public)
+    origins = AllowedOrigins(() if public is None else None, public)
     if good:
         origins.check(scope)
     else:
-        with pytest.raises(Refused, match="another site"):
+        with pytest.raises(ApiError, match="another site"):
             origins.check(scope)
 
 
 @pytest.mark.parametrize("public", ["models.example.org", "ftp://x", "https://x/path", "https://a b", "https://"])
-def test_a_public_address_that_is_none_is_said(public):
+def test_an_invalid_public_address_is_an_error(public):
     with pytest.raises(ValueError, match="expected one such as https"):
-        Origins(None, public)
+        AllowedOrigins(None, public)
 
 
-def test_a_page_of_another_site_gets_nothing(open_to_all, guarded, browser):
-    with elsewhere() as port, browser.new_context() as context:
+def test_a_page_of_another_site_gets_nothing(without_token, with_token, browser):
+    with other_site() as port, browser.new_context() as context:
         visited = context.new_page()
-        visited.goto(guarded.link)
+        visited.goto(with_token.link)
         visited.locator("canvas").first.wait_for()
-        assert visited.url == f"http://127.0.0.1:{guarded.port}/play"
+        assert visited.url == f"http://127.0.0.1:{with_token.port}/play"
         (cookie,) = [each for each in context.cookies() if each["name"].startswith("odeprocess-") and each["httpOnly"]]
         assert cookie["sameSite"] == "Strict" and cookie["value"] not in visited.evaluate("document.cookie")
-        with client(guarded, Cookie=f"{cookie['name']}={cookie['value']}") as ask:
-            tokens = {guarded: token_of(ask.get("/play"))}
-        with client(open_to_all) as ask:
-            tokens[open_to_all] = token_of(ask.get("/play"))
+        with client(with_token, Cookie=f"{cookie['name']}={cookie['value']}") as ask:
+            tokens = {with_token: token_of(ask.get("/play"))}
+        with client(without_token) as ask:
+            tokens[without_token] = token_of(ask.get("/play"))
         for at in (f"http://127.0.0.1:{port}/", f"http://localhost:{port}/"):  # of one site with the cookie, and of another
             for server, token in tokens.items():
-                came, frame = tried(context, at, f"http://127.0.0.1:{server.port}", "/play", "/play/ws", token)
+                came, frame = attack_from_page(context, at, f"http://127.0.0.1:{server.port}", "/play", "/play/ws", token)
                 assert came.pop("frame") in ("there", "nothing") and frame.startswith("chrome-error:")
                 assert came.pop("sent") == came.pop("asked") == "nothing", "not even an answer that cannot be read"
                 assert set(came.values()) == {"nothing"}, came
-        with client(open_to_all) as ask:
+        with client(without_token) as ask:
             assert ask.get(f"{API}/series/foreign").status_code == 404
 
 
-def test_the_page_works_with_a_token(guarded, browser):
+def test_the_page_works_with_a_token(with_token, browser):
     with browser.new_context() as context:
         page, trouble = context.new_page(), []
         page.set_default_timeout(120_000)
         page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
-        page.goto(guarded.link)
+        page.goto(with_token.link)
         page.get_by_text("No observations yet").wait_for()
         page.get_by_label("New observation, time").fill("0.5")
         page.get_by_label("New observation, y").fill("0.1")
@@ -222,12 +222,12 @@ def test_the_page_works_with_a_token(guarded, browser):
         page.get_by_text("No observations yet").wait_for()
 
 
-def test_hostile_requests_are_answered_or_refused(open_to_all, guarded):
-    attack = Attack(random.Random(1), open_to_all, guarded)
+def test_hostile_requests_are_answered_or_refused(without_token, with_token):
+    attack = Attack(random.Random(1), without_token, with_token)
     attack.client.ask("POST", f"{API}/series", body=b'{"id": "s0"}')
     attack.counts["s0"] = 0
     for _ in range(100):  # what is compiled on the way takes a while
         outcome(attack.attempt)
-    found = hostile._counted(attack.attempt, (open_to_all, guarded), 400)
+    found = hostile._counted(attack.attempt, (without_token, with_token), 400)
     attack.close()
     assert set(found) == {RIGHT, REFUSED}, found

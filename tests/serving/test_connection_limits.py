@@ -1,4 +1,4 @@
-"""Connections that keep a server waiting: half-sent requests, held bodies, answers that nobody reads, few file descriptors."""
+"""Limits on connections: half-sent requests, slow bodies, responses that nobody reads, few file descriptors."""
 
 import contextlib
 import json
@@ -16,12 +16,12 @@ import odeprocess as odp
 from cases import untrained
 from fuzzing.servers import started
 from odeprocess.serving.http import Limits, ServedModel, create_app
-from odeprocess.serving.http.connection_limits import LOOK
-from odeprocess.serving.http.run import Server, bound
-from server_cases import API, points
+from odeprocess.serving.http.connection_limits import CHECK_INTERVAL
+from odeprocess.serving.http.run import Server, bind
+from server_cases import API, observations
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
-LONGEST = 60.0  # seconds that anything may take, on the busiest machine
+LONGEST = 60.0  # seconds that one step may take, on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def lines() -> ServedModel:
 
 @contextlib.contextmanager
 def serving(app, limits: Limits):
-    """The port of an application that the command's own server runs."""
-    ready, listening = threading.Event(), bound("127.0.0.1", 0)
-    server = Server(app, listening, lambda url: ready.set(), limits=limits, grace=1)
+    """Runs an application in the command's own server; yields its port."""
+    ready, listening = threading.Event(), bind("127.0.0.1", 0)
+    server = Server(app, listening, lambda url: ready.set(), limits=limits, stop_timeout=1)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -47,7 +47,7 @@ def serving(app, limits: Limits):
 
 @contextlib.contextmanager
 def connected(port: int, count: int, content: bytes, source: str = "127.0.0.1"):
-    """Clients that have sent something, and wait."""
+    """Opens connections that have sent something, and wait."""
     with contextlib.ExitStack() as stack:
         found = []
         for _ in range(count):
@@ -57,8 +57,8 @@ def connected(port: int, count: int, content: bytes, source: str = "127.0.0.1"):
         yield found
 
 
-def heard(one: socket.socket) -> tuple[int, str]:
-    """The status and the code of an answer, once its connection is closed; zero where it was closed without a word."""
+def error_from(one: socket.socket) -> tuple[int, str]:
+    """The status and code of a response, once its connection is closed; zero if there was none."""
     said = b""
     with contextlib.suppress(ConnectionResetError):
         while part := one.recv(1 << 16):
@@ -73,8 +73,8 @@ def posted(size: int, path: str = f"{API}/series") -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
 
 
-def test_slow_clients_are_closed_and_others_get_what_is_right(lines):
-    limits = Limits(patience=1.0)
+def test_slow_clients_are_closed_and_others_are_served(lines):
+    limits = Limits(request_timeout=1.0)
     with (
         serving(create_app([lines], limits=limits, warm=False), limits) as port,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST) as normal,
@@ -84,16 +84,16 @@ def test_slow_clients_are_closed_and_others_get_what_is_right(lines):
     ):
         assert normal.post(f"{API}/series", json={"id": "one"}).status_code == 201
         for i in range(10):
-            assert normal.post(f"{API}/series/one/observations", json=points((i / 10, 0.1))).json()["count"] == i + 1
+            assert normal.post(f"{API}/series/one/observations", json=observations((i / 10, 0.1))).json()["count"] == i + 1
         for one in bodies:
             one.sendall(b"x")  # a byte now and then is not enough
-        assert {heard(one) for one in heads + bodies} == {(408, "late")}
-        assert {heard(one) for one in silent} == {(0, "")}
+        assert {error_from(one) for one in heads + bodies} == {(408, "late")}
+        assert {error_from(one) for one in silent} == {(0, "")}
         assert normal.get("/health").json()["series"] == 1
 
 
-def test_bodies_are_counted_as_they_arrive(lines):
-    limits = Limits(bodies=1 << 20)
+def test_bodies_have_a_limit_together(lines):
+    limits = Limits(max_total_body_bytes=1 << 20)
     with (
         serving(create_app([lines], limits=limits, warm=False), limits) as port,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST) as normal,
@@ -102,7 +102,7 @@ def test_bodies_are_counted_as_they_arrive(lines):
         answered: list[socket.socket] = []
         while len(answered) < 35:  # there is room for five
             answered, _, _ = select.select(held, [], [], LONGEST)
-        assert {heard(one) for one in answered} == {(503, "bodies")}
+        assert {error_from(one) for one in answered} == {(503, "bodies")}
         assert normal.post(f"{API}/series", json={"id": "one"}).status_code == 201
         rest = [one for one in held if one not in answered]
         assert len(rest) == 5
@@ -113,7 +113,7 @@ def test_bodies_are_counted_as_they_arrive(lines):
         assert normal.post(f"{API}/series", content=content, headers={"Content-Type": "application/json"}).status_code == 201
 
 
-def test_a_body_that_breaks_off_is_not_taken_for_a_whole_one(lines):
+def test_a_part_of_a_body_is_not_taken_for_all_of_it(lines):
     with (
         serving(create_app([lines], warm=False), Limits()) as port,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST) as normal,
@@ -125,10 +125,10 @@ def test_a_body_that_breaks_off_is_not_taken_for_a_whole_one(lines):
             time.sleep(0.02)
 
 
-def test_the_longest_wait_makes_room(lines):
-    limits = Limits(connections=12, connections_by_client=8)
+def test_the_longest_waiting_connection_is_closed_for_a_new_one(lines):
+    limits = Limits(max_connections=12, max_connections_per_client=8)
     with serving(create_app([lines], limits=limits, warm=False), limits) as port, connected(port, 30, HEAD) as slow:
-        time.sleep(2 * LOOK)  # who came a moment ago is not pushed out
+        time.sleep(2 * CHECK_INTERVAL)  # a connection is not closed for another before it has waited a moment
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST) as normal:
             assert normal.get("/health").status_code == 200
             assert normal.get("/health").status_code == 200
@@ -136,7 +136,7 @@ def test_the_longest_wait_makes_room(lines):
         for one in slow:
             one.settimeout(0.05)
             with contextlib.suppress(TimeoutError):
-                closed.append(heard(one))
+                closed.append(error_from(one))
         assert len(closed) >= 22, "eight of one address are there at most"
         with connected(port, 1, HEAD, source="127.0.0.2") as other:  # another address has connections of its own
             other[0].settimeout(0.5)
@@ -144,8 +144,8 @@ def test_the_longest_wait_makes_room(lines):
                 other[0].recv(1)
 
 
-def test_where_nobody_waits_in_vain_there_is_no_room_and_that_is_said(lines):
-    limits = Limits(connections=4)
+def test_new_connections_are_refused_where_all_are_in_use(lines):
+    limits = Limits(max_connections=4)
     with serving(create_app([lines], limits=limits, warm=False), limits) as port:
         url = f"http://127.0.0.1:{port}"
         httpx.post(f"{url}{API}/series", json={"id": "live"}, timeout=LONGEST)
@@ -164,7 +164,7 @@ def test_where_nobody_waits_in_vain_there_is_no_room_and_that_is_said(lines):
             pytest.fail("connections that have ended still count")
 
 
-def test_answers_that_nobody_reads_do_not_pile_up():
+def test_responses_that_nobody_reads_are_dropped():
     app = FastAPI()
 
     @app.get("/large")
@@ -193,11 +193,11 @@ def test_with_few_file_descriptors_health_is_answered_and_little_is_logged(tmp_p
     ):
         for _ in range(5):
             assert normal.get("/health").status_code == 200
-        assert normal.post(f"{API}/series", json={"id": "one", **points((0.0, 0.1))}).status_code == 201
+        assert normal.post(f"{API}/series", json={"id": "one", **observations((0.0, 0.1))}).status_code == 201
         assert server.files() < 64 and server.said() == ""
 
 
-def test_too_few_file_descriptors_are_said(tmp_path):
+def test_too_few_file_descriptors_are_an_error(tmp_path):
     with pytest.raises(AssertionError, match=r"Error: This process may open 30 files.*ulimit -n 1024"):
         with started(tmp_path, "--no-playground", "--no-warm", files=30):
             pass
@@ -214,8 +214,8 @@ def test_too_few_file_descriptors_are_said(tmp_path):
         (b"GET /play/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 400),
     ],
 )
-def test_what_is_no_http_is_said_in_the_one_shape(lines, wrong, status, caplog):
-    limits = Limits(patience=0.5)
+def test_invalid_http_is_an_error_of_the_one_shape(lines, wrong, status, caplog):
+    limits = Limits(request_timeout=0.5)
     with serving(create_app([lines], limits=limits, warm=False), limits) as port, connected(port, 1, wrong) as (one,):
-        assert heard(one)[0] == (status or 408)
+        assert error_from(one)[0] == (status or 408)
     assert not caplog.records

@@ -1,4 +1,4 @@
-"""The server, in this process: what it answers, what it refuses and in which shape, and what it forgets."""
+"""The routes of a server in this process: responses, errors and their shape, limits, and the deletion of idle series."""
 
 import contextlib
 import dataclasses
@@ -19,18 +19,19 @@ import odeprocess as odp
 from cases import SOLVER, untrained
 from odeprocess.forecasting.covariates import Covariate
 from odeprocess.forecasting.transforms import Transform
+from odeprocess.forecasting.user_units import UserUnits
 from odeprocess.serving.http import Limits, ServedModel, create_app
-from odeprocess.serving.http.run import bound
-from server_cases import API, points, shape
+from odeprocess.serving.http.run import bind
+from server_cases import API, error_of, observations
 
 SIZES = {"r_dim": 6, "z_dim": 6, "l_dim": 2, "h_dim": 8, "solver": SOLVER}
 
 
 @contextlib.contextmanager
 def served(app):
-    """A client of the application, over a real socket."""
-    listening = bound("127.0.0.1", 0)
-    listening.listen()  # whoever comes before the server is up waits for it
+    """Runs the application; yields a client that uses a real socket."""
+    listening = bind("127.0.0.1", 0)
+    listening.listen()  # clients that connect before the server has started wait for it
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     app.state.stopping = lambda: server.should_exit
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -52,25 +53,26 @@ def sines() -> odp.Model:
 
 @pytest.fixture(scope="module")
 def doses() -> ServedModel:
-    """As a forecaster would save it: positive values, a number and a category for each series."""
+    """A model as a forecaster saves it: positive values, a number and a category for each series."""
     series = odp.data.sines.sample(8, key=jr.key(0))
     static = np.concatenate([np.arange(8.0)[:, None], np.eye(2)[np.arange(8) % 2]], 1)
     model = untrained(odp.variant("ndp", **SIZES), odp.Series(series.t, series.y, series.mask, static))
-    return ServedModel("doses", model, ("level",), (Transform("log", 2.0),), (Covariate("dose"), Covariate("sex", ("f", "m"))))
+    units = UserUnits(("level",), (Transform("log", 2.0),), (Covariate("dose"), Covariate("sex", ("f", "m"))))
+    return ServedModel("doses", model, units)
 
 
 @pytest.fixture(scope="module")
 def client(sines, doses):
-    limits = Limits(series=40, points=30)
+    limits = Limits(max_series=40, max_points=30)
     app = create_app([ServedModel.of("sines", sines), doses], limits=limits, warm=False)
     with served(app) as client:
         yield client
 
 
-def test_a_series_from_beginning_to_end(client, sines):
-    card = client.post(f"{API}/series", json={"id": "one", **points((0.0, 0.1))})
+def test_a_series_is_opened_extended_predicted_and_deleted(client, sines):
+    card = client.post(f"{API}/series", json={"id": "one", **observations((0.0, 0.1))})
     assert card.status_code == 201 and card.json() == {"id": "one", "model": "sines", "count": 1}
-    assert client.post(f"{API}/series/one/observations", json=points((1.0, 0.8), (-1.0, -0.7))).json()["count"] == 3
+    assert client.post(f"{API}/series/one/observations", json=observations((1.0, 0.8), (-1.0, -0.7))).json()["count"] == 3
     whole = client.get(f"{API}/series/one").json()
     assert [(row["t"], row["y"]) for row in whole["observations"]] == [(0.0, [0.1]), (1.0, [0.8]), (-1.0, [-0.7])]
     times = [-2.0, 0.5, 3.0]
@@ -83,20 +85,20 @@ def test_a_series_from_beginning_to_end(client, sines):
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-3, atol=1e-4)
     assert found["count"] == 3 and found["times"] == times and found["notes"] == []
-    client.post(f"{API}/series/one/observations", json=points((1.5, 99.0)))
+    client.post(f"{API}/series/one/observations", json=observations((1.5, 99.0)))
     late, odd = client.post(f"{API}/series/one/predict", json={"times": [4.0]}).json()["notes"]
-    assert "Times from 4 to 4 lie outside" in late and "Values were observed that lie far outside" in odd
+    assert "Times from 4 to 4 lie outside" in late and "Observed values lie far outside" in odd
     wish = {"candidates": [-2.0, 0.5, 3.0], "count": 2, "by": "spread", "forbidden": [[0.0, 1.0]]}
     advice = client.post(f"{API}/series/one/suggest", json=wish).json()
     assert sorted(advice["times"]) == [-2.0, 3.0] and advice["scores"] == sorted(advice["scores"], reverse=True)
     assert client.delete(f"{API}/series/one").status_code == 204
-    assert shape(client.get(f"{API}/series/one"))["code"] == "not_found"
+    assert error_of(client.get(f"{API}/series/one"))["code"] == "not_found"
 
 
-def test_a_forecasters_model_speaks_the_users_units(client):
+def test_a_forecasters_model_uses_the_users_units(client):
     card = next(card for card in client.get(f"{API}/models").json() if card["name"] == "doses")
     assert card["channels"] == ["level"] and card["covariates"][1] == {"name": "sex", "categories": ["f", "m"]}
-    new = {"model": "doses", "static": [4.0, "m"], **points((0.0, 3.0), (1.0, 5.0))}
+    new = {"model": "doses", "static": [4.0, "m"], **observations((0.0, 3.0), (1.0, 5.0))}
     name = client.post(f"{API}/series", json=new).json()["id"]
     found = client.post(f"{API}/series/{name}/predict", json={"times": [0.5, 2.0], "draws": 64}).json()
     assert (np.array(found["low"]) > 0).all() and (np.array(found["draws"]) > 0).all()
@@ -107,8 +109,8 @@ def test_a_forecasters_model_speaks_the_users_units(client):
         ([4.0, "m"], -1.0, "body.observations.0.y.0"),
         ([4.0, "m"], [1.0, 2.0], "body.observations.0.y"),
     ):
-        refused = client.post(f"{API}/series", json={"model": "doses", "static": static, **points((0.0, values))})
-        assert refused.status_code == 409 and shape(refused)["where"] == where
+        refused = client.post(f"{API}/series", json={"model": "doses", "static": static, **observations((0.0, values))})
+        assert refused.status_code == 409 and error_of(refused)["where"] == where
     assert client.get("/health").json()["series"] == 1
     client.delete(f"{API}/series/{name}")
 
@@ -132,8 +134,8 @@ BAD = {
     "true for a number": ("POST", f"{API}/series/here/observations", '{"observations": [{"t": true, "y": [1]}]}', 422),
     "two channels": ("POST", f"{API}/series/here/observations", '{"observations": [{"t": 1, "y": [1, 2]}]}', 409),
     "nothing measured": ("POST", f"{API}/series/here/observations", '{"observations": [{"t": 1, "y": [null]}]}', 409),
-    "too many points": ("POST", f"{API}/series/here/observations", json.dumps(points(*[(0.0, 0.0)] * 40)), 409),
-    "a large body": ("POST", f"{API}/series/here/observations", " " * (Limits.body + 1), 413),
+    "too many points": ("POST", f"{API}/series/here/observations", json.dumps(observations(*[(0.0, 0.0)] * 40)), 409),
+    "a large body": ("POST", f"{API}/series/here/observations", " " * (Limits.max_body_bytes + 1), 413),
     "far away": ("POST", f"{API}/series/here/predict", '{"times": [1e6]}', 409),
     "too many times": ("POST", f"{API}/series/here/predict", json.dumps({"times": [0.0] * 1001}), 422),
     "an unknown field": ("POST", f"{API}/series/here/predict", '{"times": [1], "when": 2}', 422),
@@ -153,32 +155,34 @@ def here(client):
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_said_in_one_shape(here, case):
+def test_errors_have_one_shape(here, case):
     method, path, body, status = BAD[case]
     headers = {"Content-Type": "application/json"} if body else {}
     answer = here.request(method, path, content=body, headers=headers)
-    assert answer.status_code == status and len(shape(answer)["message"]) > 5
+    assert answer.status_code == status and len(error_of(answer)["message"]) > 5
 
 
 EXTREME = (1e12, -1e12, 5e-324, -0.0, 1e-300)
 
 
-def test_answers_are_finite_or_refusals_whatever_the_numbers(client):
+def test_extreme_numbers_give_finite_predictions_or_errors(client):
     def sound(answer: httpx.Response) -> bool:
-        """Whether it is a success of finite numbers, which a strict reader takes, or has the one shape."""
+        """Whether it is a success with finite numbers in strict JSON, or an error of the one shape."""
         json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} in {answer.text[:200]}"))
-        return answer.is_success or (answer.status_code in (409, 422) and "\n" not in shape(answer)["message"])
+        return answer.is_success or (answer.status_code in (409, 422) and "\n" not in error_of(answer)["message"])
 
-    client.post(f"{API}/series", json={"id": "far", **points((0.0, 0.1))})
+    client.post(f"{API}/series", json={"id": "far", **observations((0.0, 0.1))})
     for level in (1e-300, 5e-324, 1 - 1e-8, 1 - 1e-16):
         answer = client.post(f"{API}/series/far/predict", json={"times": [0.5], "level": level})
         assert answer.is_success and sound(answer)
     for x in EXTREME:
-        assert sound(client.post(f"{API}/series", json={"model": "doses", "static": [x, "m"], **points((0.5, abs(x) or 1.0))}))
+        assert sound(
+            client.post(f"{API}/series", json={"model": "doses", "static": [x, "m"], **observations((0.5, abs(x) or 1.0))})
+        )
         assert sound(client.post(f"{API}/series/far/predict", json={"times": [0.5, x]}))
         assert sound(client.post(f"{API}/series/far/suggest", json={"candidates": [0.5, x], "about": [x]}))
-        assert sound(client.post(f"{API}/series/far/observations", json=points((x, 0.1))))
-        assert sound(client.post(f"{API}/series/far/observations", json=points((0.1, x))))
+        assert sound(client.post(f"{API}/series/far/observations", json=observations((x, 0.1))))
+        assert sound(client.post(f"{API}/series/far/observations", json=observations((0.1, x))))
         assert sound(client.post(f"{API}/series/far/predict", json={"times": [0.5], "of": "function", "draws": 2}))
     client.delete(f"{API}/series/far")
 
@@ -197,11 +201,11 @@ def test_series_are_listed_in_pages_and_limited(client):
 
 
 def test_other_names_of_this_host_are_refused(client):
-    assert shape(client.get("/health", headers={"Host": "evil.example"}))["code"] == "host"
+    assert error_of(client.get("/health", headers={"Host": "evil.example"}))["code"] == "host"
     assert client.get("/health", headers={"Host": "localhost:8000"}).status_code == 200
 
 
-def test_figures_name_routes_and_not_what_was_asked(client):
+def test_metrics_name_routes_and_not_their_parameters(client):
     for name in ("sines", "no-such-model"):
         client.get(f"{API}/models/{name}")
     text = client.get("/metrics").text
@@ -223,7 +227,7 @@ def test_events_follow_a_series_until_it_is_deleted(client):
 
         name, before = event()
         assert name == "prediction" and before["count"] == 0 and len(before["mean"]) == 2
-        client.post(f"{API}/series/live/observations", json=points((0.5, 0.9)))
+        client.post(f"{API}/series/live/observations", json=observations((0.5, 0.9)))
         _, after = event()
         assert after["count"] == 1 and after["mean"] != before["mean"]
         client.delete(f"{API}/series/live")
@@ -231,12 +235,12 @@ def test_events_follow_a_series_until_it_is_deleted(client):
 
 
 def test_with_a_token_only_health_is_open_and_idle_series_expire(sines):
-    app = create_app([ServedModel.of("sines", sines)], token="secret", limits=Limits(idle=0.4), warm=False)
+    app = create_app([ServedModel.of("sines", sines)], token="secret", limits=Limits(idle_seconds=0.4), warm=False)
     with served(app) as client:
         assert client.get("/health").status_code == 200
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):
             refused = client.get(f"{API}/series", headers=headers)
-            assert refused.status_code == 401 and shape(refused)["code"] == "unauthorised"
+            assert refused.status_code == 401 and error_of(refused)["code"] == "unauthorised"
         client.headers["Authorization"] = "Bearer secret"
         assert client.get(f"{API}/openapi.json").json()["components"]["securitySchemes"]
         client.post(f"{API}/series", json={"id": "brief"})
@@ -245,8 +249,8 @@ def test_with_a_token_only_health_is_open_and_idle_series_expire(sines):
         assert client.get(f"{API}/series").json()["series"] == []
 
 
-def test_the_server_is_as_its_openapi_document_says(client, tmp_path):
-    """All checks of schemathesis; benchmarks/live.py gives it more examples."""
+def test_the_server_matches_its_openapi_document(client, tmp_path):
+    """Runs all checks of schemathesis; benchmarks/live.py runs them with more examples."""
     url, program = str(client.base_url.join(f"{API}/openapi.json")), Path(sys.executable).with_name("schemathesis")
     options = ["--checks", "all", "--max-examples", "8", "--exclude-path-regex", "events$", "--phases", "coverage,fuzzing"]
     options += ["--seed", "0", "--generation-deterministic"]

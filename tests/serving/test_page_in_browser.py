@@ -1,4 +1,4 @@
-"""The playground's page in a real browser: a real server, no request to elsewhere, no word of trouble on the console."""
+"""The playground in a real browser with a real server: no request to another site, and nothing on the console."""
 
 import math
 import re
@@ -10,22 +10,22 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from foreign import elsewhere, tried
+from cross_site_cases import attack_from_page, other_site
 from playground_cases import ATTACKS, odd_folder, prey_folder, sines_folder
-from server_cases import shape
+from server_cases import error_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed here"),
 ]
-LONGEST = 120_000  # milliseconds that the page may take over anything, on the busiest machine
+LONGEST = 120_000  # milliseconds that one step may take, on a busy machine
 WIDTH = re.compile(r"the 90 % band is ([\d.e−]+) wide")
 
 
 @pytest.fixture(scope="module")
 def address(sines_model, tmp_path_factory):
-    """A server of its own process, as a user starts it."""
+    """The address of a server in a process of its own, as a user starts it."""
     root = tmp_path_factory.mktemp("models")
     folders = [sines_folder(sines_model, root), prey_folder(root), odd_folder(root)]
     command = [sys.executable, "-m", "odeprocess", "play", *map(str, folders), "--port", "0", "--no-browser"]
@@ -53,7 +53,7 @@ def browser():
 
 @contextmanager
 def opened(browser, address, **options):
-    """A page that may speak to its server alone, and must not complain."""
+    """Opens a page; at the end it must not have contacted other sites or written to the console."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
     elsewhere, trouble = [], []
 
@@ -85,12 +85,12 @@ SPOT = """([t, y, number]) => {
 
 
 def spot(page, t, y, number=0):
-    """Where a time and a value are on the screen, in one of the plots."""
+    """The place on the screen of a time and a value, in one of the plots."""
     return page.evaluate(SPOT, [t, y, number])
 
 
 def band(page, count):
-    """How wide the page says that the band is, once it shows so many observations."""
+    """The width of the band in the status line, once it shows so many observations."""
     status = page.get_by_role("status")
     status.filter(has_text=re.compile(rf"^{count or 'No'} observation")).wait_for()
     return float(WIDTH.search(status.inner_text())[1].replace("−", "-"))
@@ -108,7 +108,7 @@ def wait_until(page, law):
 FIVE = [(t, 0.7 * math.sin(t)) for t in (-2.8, -1.4, 0.0, 1.4, 2.8)]
 
 
-def test_points_are_clicked_dragged_deleted_and_taken_back(address, browser):
+def test_points_are_added_dragged_deleted_and_undone(address, browser):
     with opened(browser, address) as page:
         widths = [band(page, 0)]
         for i, where in enumerate(FIVE):
@@ -153,7 +153,7 @@ def test_suggestion_file_model_and_downloads(address, browser, tmp_path):
         assert page.get_by_role("alert").count() == 0
         page.get_by_text("Loaded 3 observations.").wait_for()
 
-        for name, kind in (("Picture (PNG)", b"\x89PNG"), ("Python code", b'"""What the model says')):
+        for name, kind in (("Figure (PNG)", b"\x89PNG"), ("Python code", b'"""Predictions of the model')):
             with page.expect_download(timeout=60_000) as waited:
                 page.get_by_role("link", name=name).or_(page.get_by_role("button", name=name)).first.click()
             waited.value.save_as(tmp_path / "saved")
@@ -170,26 +170,26 @@ def test_suggestion_file_model_and_downloads(address, browser, tmp_path):
         band(page, 3)
 
 
-def test_only_its_own_pages_and_names_are_answered(address, browser):
-    """And nothing else is there: no document of an interface, no module that an address names."""
+def test_only_own_pages_and_host_names_are_accepted(address, browser):
+    """And nothing but the page is served: no OpenAPI document, no module that an address names."""
     port = address.rsplit(":", 1)[1].strip("/")
     with httpx.Client(base_url=address, timeout=LONGEST / 1000) as ask:
         page = ask.get("/", headers={"Origin": address.rstrip("/")})
         token = re.search(r'"token":"([^"]+)"', page.text)[1]
         for path in ("/docs", "/redoc", "/openapi.json", "/components/antigravity/a/b/c", "/nowhere"):
-            assert shape(ask.get(path))["code"] == "not_found"
+            assert error_of(ask.get(path))["code"] == "not_found"
         for path in ("/", "/docs", "/static/js/bokeh.min.js"):
-            assert shape(ask.get(path, headers={"Host": f"evil.example:{port}"}))["code"] == "host"
-            assert shape(ask.get(path, headers={"Origin": "http://evil.example"}))["code"] == "origin"
-    with elsewhere() as other:
+            assert error_of(ask.get(path, headers={"Host": f"evil.example:{port}"}))["code"] == "host"
+            assert error_of(ask.get(path, headers={"Origin": "http://evil.example"}))["code"] == "origin"
+    with other_site() as other:
         for at in (f"http://localhost:{other}/", f"http://127.0.0.1:{other}/"):
-            came, frame = tried(browser, at, address.rstrip("/"), "/", "/ws", token)
+            came, frame = attack_from_page(browser, at, address.rstrip("/"), "/", "/ws", token)
             assert came.pop("frame") in ("there", "nothing") and frame.startswith("chrome-error:")
             assert set(came.values()) == {"nothing"}, came
 
 
-def test_the_table_is_enough_and_models_stand_side_by_side(address, browser):
-    """All by keys, on a phone's width, in dark colours."""
+def test_the_table_works_by_keyboard_and_models_are_shown_side_by_side(address, browser):
+    """With the keyboard only, on a phone's width, in dark colours."""
     with opened(browser, address, color_scheme="dark") as page:
         page.set_viewport_size({"width": 390, "height": 844})
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -213,7 +213,7 @@ def test_the_table_is_enough_and_models_stand_side_by_side(address, browser):
         band(page, 1)
 
 
-def test_names_that_would_do_harm_are_only_shown(address, browser, tmp_path):
+def test_harmful_names_are_shown_and_nothing_else(address, browser, tmp_path):
     """As code, as HTML and as mathematics (which would be fetched from elsewhere)."""
     with opened(browser, address) as page:
         title = page.get_by_label("Model", exact=True).locator("option").filter(has_text="Odd").inner_text()
@@ -223,7 +223,7 @@ def test_names_that_would_do_harm_are_only_shown(address, browser, tmp_path):
         page.get_by_role("status").filter(has_text="1 observation: the 90 % band of <img src=x").wait_for()
         page.get_by_role("checkbox", name="<img src=x").check()
         page.wait_for_function("() => [...Bokeh.index.all_views()].filter(v => v.model.type === 'Figure').length === 6")
-        for name, ending in (("Picture (PNG)", ".png"), ("Python code", ".py")):
+        for name, ending in (("Figure (PNG)", ".png"), ("Python code", ".py")):
             with page.expect_download(timeout=LONGEST) as waited:
                 page.get_by_role("link", name=name).or_(page.get_by_role("button", name=name)).first.click()
             assert re.fullmatch(rf"[\w.-]+\{ending}", waited.value.suggested_filename)

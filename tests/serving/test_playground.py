@@ -1,4 +1,4 @@
-"""The playground behind its page: observations, files, settings, what is asked of the models, and the code that is saved."""
+"""The playground without a browser: observations, CSV files, settings, predictions, and the downloaded code."""
 
 import math
 
@@ -13,13 +13,13 @@ import odeprocess as odp
 from odeprocess.inference import batched
 from odeprocess.serving.playground import ModelView, Question, load_views, mount
 from odeprocess.serving.playground.csv_upload import read_csv
-from odeprocess.serving.playground.descriptions import band_widths
 from odeprocess.serving.playground.model_menu import ModelMenu
-from odeprocess.serving.playground.model_view import GAUSSIAN
-from odeprocess.serving.playground.observations import CAPACITY, Observations
+from odeprocess.serving.playground.model_view import GAUSSIAN_PROCESS
+from odeprocess.serving.playground.observations import MAX_OBSERVATIONS, Observations
 from odeprocess.serving.playground.page import Page
-from odeprocess.serving.playground.predictions import DRAWS, SEED, grid, predict, warm_up
-from odeprocess.serving.playground.session import Session
+from odeprocess.serving.playground.page_state import PageState
+from odeprocess.serving.playground.predictions import NUM_DRAWS, SEED, predict, time_grid, warm_up
+from odeprocess.serving.playground.status_text import describe_bands
 from playground_cases import prey_folder, sines_folder, table_folder
 
 NUMBERS = st.floats(-1e6, 1e6)
@@ -34,8 +34,8 @@ def views(sines_model, tmp_path_factory) -> dict[str, ModelView]:
 
 
 @pytest.fixture
-def session(views) -> Session:
-    return Session(views)
+def state(views) -> PageState:
+    return PageState(views)
 
 
 def act(held: Observations, kind: str, place: int, t: float, y: float) -> None:
@@ -69,7 +69,7 @@ def test_a_drag_is_one_step_of_undo_and_changes_one_row(rows, data):
     held = Observations(1)
     held.load([(t, [y]) for t, y in rows])
     place, before = data.draw(st.integers(0, len(rows) - 1)), held.rows
-    held.remember()
+    held.start_drag()
     for t in range(5):
         held.move(place, t, 0, 2.0 * t)
     t, y, _ = held.arrays()
@@ -89,10 +89,10 @@ def test_a_drag_is_one_step_of_undo_and_changes_one_row(rows, data):
         (lambda held: held.set(0, 0.0, 0, math.nan), "no value at all"),
         (lambda held: held.set(0, 0.0, 2, 1.0), "no channel 2"),
         (lambda held: held.delete(7), "no observation 7"),
-        (lambda held: held.load([(float(i), [1.0, 1.0]) for i in range(CAPACITY + 1)]), f"{CAPACITY} at most"),
+        (lambda held: held.load([(float(i), [1.0, 1.0]) for i in range(MAX_OBSERVATIONS + 1)]), f"{MAX_OBSERVATIONS} at most"),
     ],
 )
-def test_what_cannot_be_changes_nothing(bad, says):
+def test_invalid_edits_change_nothing(bad, says):
     held = Observations(2)
     held.add(1.0, [2.0, math.nan])
     before = held.rows
@@ -101,9 +101,9 @@ def test_what_cannot_be_changes_nothing(bad, says):
     assert held.rows == before
 
 
-def test_there_is_room_for_so_many():
+def test_the_number_of_observations_is_limited():
     held = Observations(1)
-    for i in range(CAPACITY):
+    for i in range(MAX_OBSERVATIONS):
         held.add(float(i), [0.0])
     with pytest.raises(ValueError, match="Delete one"):
         held.add(0.0, [0.0])
@@ -152,11 +152,11 @@ def test_bad_files_get_one_message(views, content, says):
         read_csv(content, views["Sines"])
 
 
-def test_an_outlook_is_what_the_posterior_says(views):
+def test_a_prediction_is_that_of_the_posterior(views):
     view = views["Sines"]
     t, y = np.array([-1.0, 2.0]), np.array([[0.3], [0.5]])
     found = predict(view, Question(t, y, np.zeros(0), level=0.8))
-    posterior = view.model.condition(t, y, key=jr.key(SEED), draws=DRAWS)
+    posterior = view.model.condition(t, y, key=jr.key(SEED), draws=NUM_DRAWS)
     np.testing.assert_allclose(found.mean, posterior.mean(found.t), atol=1e-6)
     np.testing.assert_array_equal(np.stack([found.low, found.high]), posterior.interval(found.t, 0.8, of="function"))
 
@@ -166,121 +166,121 @@ def test_clicks_compile_nothing_after_the_warm_up(views):
     warm_up(view)
     compiled = [batched.observe, batched.decode, batched.draw, batched.quantiles]
     before = [function._cache_size() for function in compiled]
-    session = Session(views)
-    session.choose("Predators and prey")
-    for i in range(CAPACITY):
-        session.add(i % 2, i / CAPACITY, 1.0)
-        session.settings.level, session.settings.of = 0.5 + i / 200, ("function", "observations")[i % 2]
-        if i % 9 == 0 or i in (16, 17, 32, 33, CAPACITY - 1):
-            session.predictions()
+    state = PageState(views)
+    state.choose_model("Predators and prey")
+    for i in range(MAX_OBSERVATIONS):
+        state.add_click(i % 2, i / MAX_OBSERVATIONS, 1.0)
+        state.settings.level, state.settings.of = 0.5 + i / 200, ("function", "observations")[i % 2]
+        if i % 9 == 0 or i in (16, 17, 32, 33, MAX_OBSERVATIONS - 1):
+            state.predict()
     assert [function._cache_size() for function in compiled] == before
 
 
-def test_a_click_gives_one_channel_and_nothing_more(session):
-    session.choose("Predators and prey")
-    session.add(1, 0.5, 0.7)
-    np.testing.assert_array_equal(session.shown()[1], [[math.nan, 0.7]])
+def test_a_click_adds_a_value_of_one_channel(state):
+    state.choose_model("Predators and prey")
+    state.add_click(1, 0.5, 0.7)
+    np.testing.assert_array_equal(state.shown_observations()[1], [[math.nan, 0.7]])
 
 
-def test_exhibits_keep_their_observations(session):
-    session.add(0, 0.0, 0.5)
-    session.choose("Predators and prey")
-    assert len(session.observations) == 0
-    session.choose("Sines")
-    assert session.shown()[1].tolist() == [[0.5]]
+def test_each_model_keeps_its_observations(state):
+    state.add_click(0, 0.0, 0.5)
+    state.choose_model("Predators and prey")
+    assert len(state.observations) == 0
+    state.choose_model("Sines")
+    assert state.shown_observations()[1].tolist() == [[0.5]]
 
 
 @given(st.floats(0.0, 0.5), st.floats(0.01, 50.0))
 def test_a_point_is_shown_where_it_was_dropped_whatever_the_noise(views, noise, level):
-    session = Session(views)
-    session.choose("table")
-    session.put(-1, 1.0, [2.0, -1.0])
-    session.settings.noise = noise
-    assert session.shown()[1][0, 0] > 0  # the logarithm of a level is shaken, so it stays positive
-    session.observations.remember()
-    session.move(0, 2.0, 0, level)
-    np.testing.assert_allclose(session.shown()[1][0, 0], level, rtol=1e-9)
-    session.settings.noise = 0.0
-    assert session.shown()[1][0, 1] == -1.0
+    state = PageState(views)
+    state.choose_model("table")
+    state.set_row(-1, 1.0, [2.0, -1.0])
+    state.settings.noise = noise
+    assert state.shown_observations()[1][0, 0] > 0  # the logarithm of a level is shaken, so it stays positive
+    state.observations.start_drag()
+    state.drag(0, 2.0, 0, level)
+    np.testing.assert_allclose(state.shown_observations()[1][0, 0], level, rtol=1e-9)
+    state.settings.noise = 0.0
+    assert state.shown_observations()[1][0, 1] == -1.0
 
 
-def test_noise_shakes_and_its_end_brings_everything_back(session):
+def test_noise_moves_points_until_it_is_turned_off(state):
     for i in range(5):
-        session.add(0, float(i) - 2, 0.1 * i)
-    before = session.shown()[1].copy()
-    session.settings.noise = 0.3
-    assert (session.shown()[1] != before).all()
-    session.settings.noise = 0.0
-    np.testing.assert_array_equal(session.shown()[1], before)
+        state.add_click(0, float(i) - 2, 0.1 * i)
+    before = state.shown_observations()[1].copy()
+    state.settings.noise = 0.3
+    assert (state.shown_observations()[1] != before).all()
+    state.settings.noise = 0.0
+    np.testing.assert_array_equal(state.shown_observations()[1], before)
 
 
-def test_values_that_cannot_be_are_refused(session):
-    session.choose("table")
+def test_values_outside_a_transforms_domain_are_refused(state):
+    state.choose_model("table")
     with pytest.raises(ValueError, match="level is -1; expected values above 0"):
-        session.add(0, 1.0, -1.0)
+        state.add_click(0, 1.0, -1.0)
     with pytest.raises(ValueError, match="level is -2"):
-        session.load(b"t,level,speed\n1,-2,3\n")
-    assert len(session.observations) == 0
+        state.load_csv(b"t,level,speed\n1,-2,3\n")
+    assert len(state.observations) == 0
 
 
-def test_covariates_are_those_of_the_forecaster(session, views):
-    session.choose("table")
-    assert session.static.tolist() == [2.0, 1.0, 0.0]  # the mean dose, and the first sex
-    session.put(-1, 1.0, [2.0, 0.5])
-    usual = session.predictions()["Neural ODE process"].mean
-    session.static[:] = [4.0, 0.0, 1.0]
-    assert np.abs(session.predictions()["Neural ODE process"].mean - usual).max() > 1e-4
+def test_covariates_are_those_of_the_forecaster(state, views):
+    state.choose_model("table")
+    assert state.static.tolist() == [2.0, 1.0, 0.0]  # the mean dose, and the first sex
+    state.set_row(-1, 1.0, [2.0, 0.5])
+    usual = state.predict()["Neural ODE process"].mean
+    state.static[:] = [4.0, 0.0, 1.0]
+    assert np.abs(state.predict()["Neural ODE process"].mean - usual).max() > 1e-4
     rows = {"id": ["x"], "t": [1.0], "level": [2.0], "speed": [0.5], "dose": [4.0], "sex": ["m"]}
     expected = odp.Forecaster.load(views["table"].folder)._read(pd.DataFrame(rows))
-    np.testing.assert_array_equal(expected.static[0], session.static)
+    np.testing.assert_array_equal(expected.static[0], state.static)
 
 
-def test_observations_make_the_band_narrower_and_words_say_so(session):
+def test_observations_make_the_band_narrower_and_the_status_says_so(state):
     widths = []
     for t in (-3.0, -1.5, 0.0, 1.5, 3.0):
-        found = session.predictions()["Neural ODE process"]
+        found = state.predict()["Neural ODE process"]
         widths.append(found.width.mean())
-        session.add(0, t, 0.6 * math.sin(t))
+        state.add_click(0, t, 0.6 * math.sin(t))
     assert widths[-1] < 0.7 * widths[0]
-    said = band_widths(session, session.predictions()["Neural ODE process"])
+    said = describe_bands(state, state.predict()["Neural ODE process"])
     assert "<b>5 observations</b>: the 90 % band is <b>0." in said and "widest at" in said
 
 
-def test_a_suggestion_is_a_time_of_the_exhibit(session):
-    session.add(0, 0.0, 0.5)
-    low, high = session.view.span
-    assert low <= session.suggestion() <= high
+def test_a_suggestion_is_within_the_training_times(state):
+    state.add_click(0, 0.0, 0.5)
+    low, high = state.view.span
+    assert low <= state.suggest_time() <= high
 
 
 @pytest.mark.parametrize("title", ["Sines", "table"])
-def test_the_saved_code_runs_and_makes_the_saved_picture(views, title, tmp_path, monkeypatch):
-    session = Session(views)
-    session.choose(title)
-    session.settings.beside = tuple(session.view.beside)
-    session.settings.refine = False
-    values = [1.5, 0.2][: session.view.channels]
-    session.put(-1, 1.0, values)
+def test_the_downloaded_script_draws_the_downloaded_figure(views, title, tmp_path, monkeypatch):
+    state = PageState(views)
+    state.choose_model(title)
+    state.settings.beside = tuple(state.view.beside)
+    state.settings.refine = False
+    values = [1.5, 0.2][: state.view.channels]
+    state.set_row(-1, 1.0, values)
     monkeypatch.chdir(tmp_path)
     scope: dict = {}
-    exec(compile(session.program(session.view.ranges), "saved", "exec"), scope)
+    exec(compile(state.script(state.view.ranges), "saved", "exec"), scope)
     (written,) = tmp_path.glob("*.png")
-    assert written.read_bytes() == session.picture(session.view.ranges)
-    assert list(scope["answers"]) == list(session.columns())
-    found = session.predictions()
-    for title, said in scope["answers"].items():
+    assert written.read_bytes() == state.figure_png(state.view.ranges)
+    assert list(scope["predictions"]) == list(state.columns())
+    found = state.predict()
+    for title, said in scope["predictions"].items():
         for one, other in zip(said, found[title], strict=True):
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_gaussian_process_passes_through_the_points(session):
+def test_a_gaussian_process_passes_through_the_points(state):
     pytest.importorskip("tinygp")
-    session.settings.beside = (GAUSSIAN,)
+    state.settings.beside = (GAUSSIAN_PROCESS,)
     for t in (-2.0, 0.0, 2.0):
-        session.add(0, t, 0.5 * math.sin(t))
-    found, (t, y) = session.baseline(), session.shown()
+        state.add_click(0, t, 0.5 * math.sin(t))
+    found, (t, y) = state.predict_gaussian_process(), state.shown_observations()
     at = np.array([np.interp(t, found.t, found.mean[:, 0])]).T
     assert np.abs(at - y).max() < 0.05
-    assert list(session.columns()) == ["Neural ODE process", GAUSSIAN]
+    assert list(state.columns()) == ["Neural ODE process", GAUSSIAN_PROCESS]
 
 
 def test_models_of_other_shapes_are_refused(tmp_path):
@@ -292,39 +292,39 @@ def test_models_of_other_shapes_are_refused(tmp_path):
         ModelView.load(tmp_path / "wide")
 
 
-def test_exhibits_of_the_same_variables_stand_beside_each_other(sines_model, tmp_path):
+def test_models_of_the_same_variables_can_be_shown_side_by_side(sines_model, tmp_path):
     for name in ("one", "two"):
         sines_model.save(tmp_path / name)
     found = load_views([tmp_path / "one", tmp_path / "two"])
     assert {title: list(each.beside) for title, each in found.items()} == {"one": ["two"], "two": ["one"]}
-    assert grid(found["one"])[0] < found["one"].span[0]
+    assert time_grid(found["one"])[0] < found["one"].span[0]
 
 
-def test_the_page_is_no_part_of_the_interface(sines_model):
+def test_the_page_is_not_in_the_openapi_document(sines_model):
     app = fastapi.FastAPI()
     mount(app, {"sines": sines_model})
     assert any(getattr(route, "path", "") == "/play" for route in app.routes)
-    assert app.openapi()["paths"] == {}, "what answers with a page would break the promises of the document"
+    assert app.openapi()["paths"] == {}, "clients of the API would not expect HTML"
 
 
 @PANEL
 @pytest.mark.parametrize(("t", "y"), [(1e300, 0.5), (0.5, 1e300), (0.5, -1e308), (1e12, 1e12)])
-def test_a_number_that_the_model_cannot_bear_is_refused_and_changes_nothing(views, t, y):
+def test_a_number_that_overflows_is_refused_and_changes_nothing(views, t, y):
     page = Page(ModelMenu(views))
-    page.attempt(lambda: page.session.put(-1, 0.5, [0.2]))
-    before, complaint = page.session.observations.rows, page.texts.parts["message"]
+    page.attempt(lambda: page.state.set_row(-1, 0.5, [0.2]))
+    before, complaint = page.state.observations.rows, page.messages.parts["message"]
     assert complaint.object == ""
-    page.attempt(lambda: page.session.put(-1, t, [y]))
-    assert page.session.observations.rows == before and "too " in complaint.object
-    assert "1 observation</b>" in page.texts.parts["status"].object
-    page.attempt(lambda: page.session.put(-1, -1.0, [0.1]))
-    assert len(page.session.observations) == 2 and complaint.object == ""
+    page.attempt(lambda: page.state.set_row(-1, t, [y]))
+    assert page.state.observations.rows == before and "too " in complaint.object
+    assert "1 observation</b>" in page.messages.parts["status"].object
+    page.attempt(lambda: page.state.set_row(-1, -1.0, [0.1]))
+    assert len(page.state.observations) == 2 and complaint.object == ""
 
 
 @PANEL
-def test_a_covariate_that_the_model_cannot_bear_is_refused_and_changes_nothing(views):
+def test_a_covariate_that_overflows_is_refused_and_changes_nothing(views):
     page = Page(ModelMenu(views))
-    page.controls._choose("table")
-    page.attempt(lambda: page.session.static.__setitem__(0, 1e300))
-    assert page.session.static[0] == 2.0
-    assert "`static` holds 1e+300" in page.texts.parts["message"].object
+    page.controls._choose_model("table")
+    page.attempt(lambda: page.state.static.__setitem__(0, 1e300))
+    assert page.state.static[0] == 2.0
+    assert "`static` holds 1e+300" in page.messages.parts["message"].object

@@ -1,4 +1,4 @@
-"""`odeprocess serve`, as a process: killed, it comes back with all it has answered for; asked to stop, it stops."""
+"""`odeprocess serve` as a process: after a kill it has all that it stored; on SIGTERM it stops."""
 
 import signal
 
@@ -8,19 +8,19 @@ from typer.testing import CliRunner
 import odeprocess as odp
 from odeprocess.cli.app import app
 from odeprocess.serving.http import Limits, ServedModel
-from odeprocess.serving.http.errors import Refused
-from odeprocess.serving.http.run import bound
+from odeprocess.serving.http.errors import ApiError
+from odeprocess.serving.http.run import bind
 from odeprocess.serving.http.schemas import NewSeries
 from odeprocess.serving.http.service import Service
-from odeprocess.serving.http.store import Entry, Store
-from server_cases import API, lines_folder, serving
+from odeprocess.serving.http.sqlite_store import SeriesEntry, SeriesStore
+from server_cases import API, lines_folder, run_server
 
 folder = pytest.fixture(scope="module")(lines_folder)
 
 
-def test_what_was_answered_is_there_after_a_kill(folder, tmp_path):
+def test_stored_series_survive_a_kill(folder, tmp_path):
     state = tmp_path / "series.sqlite"
-    with serving(folder, "--state", state) as (child, client):
+    with run_server(folder, "--state", state) as (child, client):
         for i in range(20):
             name = f"s{i % 4}"
             point = {"t": i / 20, "y": [i * 0.1]}
@@ -32,7 +32,7 @@ def test_what_was_answered_is_there_after_a_kill(folder, tmp_path):
         before = client.post(f"{API}/series/s1/predict", json={"times": [0.5, 1.0]}).json()
         child.send_signal(signal.SIGKILL)
         child.wait()
-    with serving(folder, "--state", state) as (child, client):
+    with run_server(folder, "--state", state) as (child, client):
         cards = client.get(f"{API}/series").json()["series"]
         assert [(card["id"], card["count"]) for card in cards] == [(f"s{i}", 5) for i in range(4)]
         rows = client.get(f"{API}/series/s3").json()["observations"]
@@ -48,15 +48,15 @@ def test_what_was_answered_is_there_after_a_kill(folder, tmp_path):
 
 def test_series_of_models_that_are_not_served_are_kept(folder, tmp_path):
     state, model = tmp_path / "series.sqlite", odp.load(folder)
-    store = Store(state)
+    store = SeriesStore(state)
     with store.transaction():
         for name in ("lines", "other"):
-            store.open(Entry(name, name, None, None))
+            store.open(SeriesEntry(name, name, None, None))
             store.add(name, 0, [0.5], [[1.0]])
     store.close()
-    service = Service({"lines": ServedModel.of("lines", model)}, Store(state), Limits())
+    service = Service({"lines": ServedModel.of("lines", model)}, SeriesStore(state), Limits())
     assert list(service.entries) == ["lines"] and service.card("lines").count == 1
-    with pytest.raises(Refused, match="there already"):
+    with pytest.raises(ApiError, match="exists already"):
         service.open(NewSeries(id="other"))
     assert service.store.observations("other") == ([0.5], [[1.0]])
     service.store.close()
@@ -66,7 +66,7 @@ def refused(*arguments, folder):
     return CliRunner().invoke(app, ["serve", str(folder), "--no-warm", "--port", "0", *arguments])
 
 
-def test_what_cannot_be_served_is_one_message(folder, tmp_path):
+def test_a_server_that_cannot_start_prints_one_message(folder, tmp_path):
     for arguments, message in {
         ("--host", "0.0.0.0"): "a token is needed",
         ("--token", " "): "The token is empty",
@@ -76,8 +76,8 @@ def test_what_cannot_be_served_is_one_message(folder, tmp_path):
     }.items():
         done = refused(*arguments, folder=folder)
         assert done.exit_code == 2 and message in done.stderr
-    taken = bound("127.0.0.1", 0)
+    taken = bind("127.0.0.1", 0)
     taken.listen()
     with pytest.raises(ValueError, match="Choose another with --port"):
-        bound("127.0.0.1", taken.getsockname()[1])
+        bind("127.0.0.1", taken.getsockname()[1])
     taken.close()

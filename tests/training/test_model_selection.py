@@ -1,4 +1,4 @@
-"""Model selection: the simplest candidate that predicts held-out series as well as the best is kept, and no training is wasted."""
+"""Model selection: which candidates are trained in full, and which one held-out log predictive density keeps."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -51,9 +51,7 @@ class FakeTrainings:
         self._endings = {True: short, False: full}
         monkeypatch.setattr(model_selection, "train", self.train)
         monkeypatch.setattr(model_selection, "can_converge", lambda model: False)
-        monkeypatch.setattr(
-            model_selection, "log_predictive_densities", lambda model, series, key: np.full(4, model.density)
-        )
+        monkeypatch.setattr(model_selection, "log_predictive_densities", lambda model, series, key: np.full(4, model.density))
 
     def train(self, spec: odp.Spec, series: odp.Series, *, options: odp.FitOptions, seeds: Any, **_: Any) -> Fit:
         short = options.epochs < 10
@@ -79,7 +77,7 @@ def selected(series: odp.Series) -> tuple[str, dict[str, float]]:
     ("short", "full", "trained", "kept"),
     [
         pytest.param((0, 0, 0), (1, 1, 1), ["linear", "state", "skip"], LINEAR, id="all are as good: the simplest"),
-        pytest.param((0, 0, 0), (1, 2, 1.5), ["linear", "state", "skip"], STATE, id="the best"),
+        pytest.param((0, 0, 0), (1, 1.5, 1.2), ["linear", "state", "skip"], STATE, id="the best"),
         pytest.param((-HOPELESS - 0.1, 0, 0), (None, 1, 1.2), ["state", "skip"], SKIP, id="far behind after short runs"),
         pytest.param((0, 0, 0), (HOPELESS + 0.1, 9, 9), ["linear"], LINEAR, id="far behind one that was trained in full"),
         pytest.param((0, 1, 0), (1 + LEVEL / 2, 9, 1), ["linear", "skip"], LINEAR, id="level with one that was trained in full"),
@@ -118,7 +116,7 @@ def test_without_values_to_predict_the_candidate_that_can_do_most_is_kept(monkey
 
 
 @pytest.mark.parametrize("count", [3, 5, 12, 39])
-def test_every_series_is_left_out_by_one_fold_and_not_trained_on_there(count):
+def test_every_series_is_left_out_by_a_fold_and_not_trained_on_there(count):
     series = odp.make_series(np.tile(np.arange(3.0), (count, 1)), np.arange(3.0 * count).reshape(count, 3))
     recipe = make_recipe(series, "ndp-skip")
     splits = split_series(series, recipe, 0)
@@ -129,7 +127,7 @@ def test_every_series_is_left_out_by_one_fold_and_not_trained_on_there(count):
 
     assert {len(fold.training) for fold in splits.folds} == {count}, "so that they share their compilation"
     assert not any(set(firsts(fold.training)) & set(firsts(fold.held_out)) for fold in splits.folds)
-    assert sorted(x for fold in splits.folds for x in firsts(fold.held_out)) == firsts(series)
+    assert {x for fold in splits.folds for x in firsts(fold.held_out)} == set(firsts(series))
     assert sorted(firsts(splits.training)) == firsts(series)
 
 

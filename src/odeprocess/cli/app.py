@@ -1,4 +1,4 @@
-"""The command: `odeprocess`. It parses, calls and prints; the work is done elsewhere, and imported when it is needed."""
+"""The command `odeprocess`. Commands parse options, call the library and print; they import it late, so that --help is quick."""
 
 import sys
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-Name = Literal[
+Experiment = Literal[
     "table1",
     "table2",
     "table3",
@@ -45,10 +45,10 @@ def _show_version(value: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version and stop.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Options of every command."""
+    """The options of `odeprocess` itself."""
 
 
 for command in (fit, predict, evaluate, plot, info, data, play, serve):
@@ -57,30 +57,30 @@ for command in (fit, predict, evaluate, plot, info, data, play, serve):
 
 @app.command()
 def reproduce(
-    name: Annotated[Name, typer.Argument(help="Which of the paper's experiments.")],
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds, trained at once; by default 5, 3 for images.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A rehearsal: everything runs, nothing is learned.")] = False,
-    device: Annotated[Literal["auto", "cpu", "gpu"], typer.Option(help="Where to run; auto: a GPU if there is one.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Where runs, records, pictures and the page go.")] = Path("reproduction"),
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file too.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Run only this variant (may be given again).")] = None,
+    name: Annotated[Experiment, typer.Argument(help="The experiment of the paper.")],
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds to train; by default 5, and 3 for images.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run everything on tiny settings, to see that it works.")] = False,
+    device: Annotated[Literal["auto", "cpu", "gpu"], typer.Option(help="The device; auto: a GPU if there is one.")] = "auto",
+    out: Annotated[Path, typer.Option(help="The folder for runs, results, figures and the report.")] = Path("reproduction"),
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the rows of results to this file.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Run this variant only (may be repeated).")] = None,
 ) -> None:
     """Reproduce a table or figure of the paper, or all of them.
 
-    Runs that are there already are not done again, so a run that was stopped goes on where it was. Handwriting and the
-    rotating digits download public data sets, or read them from the folder that ODEPROCESS_DATA names.
+    Results that exist are not computed again, so a run that was stopped continues. Handwriting and the rotating digits
+    download public data sets, or read them from the folder in ODEPROCESS_DATA.
     """
     with user_errors():
         prepare(device)
         from odeprocess.experiments.paper.report import write_page
-        from odeprocess.experiments.reproduce import chosen, only as part, reproduce, total_work
+        from odeprocess.experiments.reproduce import count_work, find_experiments, reproduce, select_variants
         from odeprocess.experiments.result_files import write_json
         from odeprocess.experiments.scoreboard.report import write_scoreboard
 
-        whole = chosen(name, num_seeds=seeds, quick=quick)
-        parts = [part(each, only) if only else each for each in whole]
+        whole = find_experiments(name, num_seeds=seeds, quick=quick)
+        parts = [select_variants(each, only) if only else each for each in whole]
         rows: list[dict[str, Any]] = []
-        with _whole_plan(total_work(parts, out)) as advance:
+        with _progress_bar(count_work(parts, out)) as advance:
             for each in whole:
                 rows += reproduce(each, out, advance, variants=only or ())["rows"]
         if json_file is not None:
@@ -92,10 +92,10 @@ def reproduce(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="What `reproduce --out` wrote.")] = Path("reproduction"),
-    to: Annotated[Path | None, typer.Option(help="Where the page and its pictures go; by default there.")] = None,
+    folder: Annotated[Path, typer.Argument(help="The folder that `reproduce --out` wrote.")] = Path("reproduction"),
+    to: Annotated[Path | None, typer.Option(help="The folder for the report and its figures; by default the same.")] = None,
 ) -> None:
-    """Write the page and draw the pictures from what has been run."""
+    """Write the report and its figures from the results so far."""
     with user_errors():
         prepare("cpu")
         from odeprocess.experiments.paper.report import write_page
@@ -106,19 +106,19 @@ def report(
 
 
 @contextmanager
-def _whole_plan(total: float) -> Iterator[Any]:
-    """A bar over the whole plan with the time left on a terminal; elsewhere a line now and then."""
+def _progress_bar(total: float) -> Iterator[Any]:
+    """Yields a function that advances a progress bar on a terminal, and elsewhere prints a line for every 5 %."""
     if not sys.stderr.isatty():
-        done, said = [0.0], [0]
+        done, printed = [0.0], [0]
 
-        def tell(work: float, note: str) -> None:
+        def advance(work: float, note: str) -> None:
             done[0] += work
             percent = int(100 * done[0] / total)
-            if percent >= said[0] + 5:
-                said[0] = percent
+            if percent >= printed[0] + 5:
+                printed[0] = percent
                 typer.echo(f"{percent:3d} %  {note}", err=True)
 
-        yield tell
+        yield advance
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -130,5 +130,5 @@ def _whole_plan(total: float) -> Iterator[Any]:
 
 
 def main() -> None:
-    """The entry point."""
+    """Runs the command."""
     app()

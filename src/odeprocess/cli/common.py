@@ -1,4 +1,4 @@
-"""What all commands share: the device, errors a user can mend, options from a file, and what is printed."""
+"""Shared by all commands: the device, messages for user errors, options from a TOML file, parsing of lists."""
 
 import os
 import warnings
@@ -11,11 +11,11 @@ import typer
 
 from odeprocess.common.display_names import one_line
 
-MOST_TIMES = 1_000_000  # that start:stop:count may stand for
+MAX_TIMES = 1_000_000  # of start:stop:count: more would fill the memory; chosen by hand
 
 
 def prepare(device: str) -> None:
-    """Before JAX is imported: which device it uses, and where it keeps what it compiled."""
+    """Sets JAX's device and its cache of compiled programs; call it before JAX is imported."""
     if device != "auto":
         os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda"}[device]
     cache = Path(os.environ.get("ODEPROCESS_CACHE") or Path.home() / ".cache" / "odeprocess") / "jax"
@@ -26,23 +26,22 @@ def prepare(device: str) -> None:
     try:
         jax.devices()
     except (RuntimeError, AssertionError):  # JAX asserts where no platform is left
-        raise ValueError(
-            f"No {device.upper()} can be used: JAX found none. Use --device auto; for GPUs install 'odeprocess[cuda]'."
-        ) from None
+        message = f"JAX found no {device.upper()}. Use --device auto; for GPUs install 'odeprocess[cuda]'."
+        raise ValueError(message) from None
 
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """What a user can mend is one message and exit code 2; anything else keeps its traceback. Warnings are messages too."""
+    """Prints user errors as one message with exit code 2, and warnings as one line; other errors keep their traceback."""
 
-    def told(message, category, *rest, **more):
-        if issubclass(category, UserWarning):  # whoever types a command has no line of code to point at
+    def show_warning(message, category, *rest, **more):
+        if issubclass(category, UserWarning):  # without the line of code, which is not the user's
             say(f"Warning: {message}", err=True)
         else:
-            shown(message, category, *rest, **more)
+            original(message, category, *rest, **more)
 
     with warnings.catch_warnings():
-        shown, warnings.showwarning = warnings.showwarning, told
+        original, warnings.showwarning = warnings.showwarning, show_warning
         try:
             yield
         except (ValueError, OSError, ImportError) as error:
@@ -51,19 +50,19 @@ def user_errors() -> Iterator[None]:
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Prints lines that may hold names which somebody chose: whatever is in them, each stays a line."""
+    """Prints lines; control characters in them are escaped, so that a name cannot make more lines."""
     typer.echo("\n".join(map(one_line, lines)), err=err)
 
 
 def _load_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Options from a TOML file become defaults, so that whatever is on the command line wins."""
+    """Reads options from a TOML file as defaults, which options on the command line override."""
     if path is None or context.resilient_parsing:
         return path
     import tomllib
 
     with user_errors():
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is not there. Expected a TOML file of options, such as: epochs = 100")
+            raise FileNotFoundError(f"{path} does not exist. Expected a TOML file of options, such as: epochs = 100")
         try:
             found = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -72,36 +71,36 @@ def _load_config(context: typer.Context, path: Path | None) -> Path | None:
         known = {parameter.name for parameter in context.command.params} - {"config", "help"}
         unknown = sorted(set(options) - known)
         if unknown:
-            raise ValueError(f"{path} has unknown option(s) {unknown}; {context.info_name} knows: {', '.join(sorted(known))}.")
+            raise ValueError(f"{path} has unknown option(s) {unknown}; expected some of {', '.join(sorted(known))}.")
         context.default_map = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in options.items()}
     return path
 
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", callback=_load_config, is_eager=True, help="A TOML file of options; the command line wins."),
+    typer.Option("--config", callback=_load_config, is_eager=True, help="A TOML file of options; the command line overrides it."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Separator = Annotated[str | None, typer.Option(help="Between the cells of a CSV file; by default a comma.")]
+Separator = Annotated[str | None, typer.Option(help="The separator of a CSV file's cells; a comma by default.")]
 Times = Annotated[
     str | None,
-    typer.Option(help="From each series' beginning: 0,1,2.5 or start:stop:count. Or a file with columns of series and time."),
+    typer.Option(help="Times from each series' start: 0,1,2.5 or start:stop:count. Or a file with columns of series and time."),
 ]
 
 
-def names(text: str | None) -> list[str] | None:
-    """`a,b` as a list."""
+def parse_names(text: str | None) -> list[str] | None:
+    """Splits `a,b` into a list."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def numbers(text: str, option: str) -> list[float]:
-    """`0,1,2.5` or `start:stop:count` as numbers."""
+def parse_numbers(text: str, option: str) -> list[float]:
+    """Reads `0,1,2.5` or `start:stop:count` as numbers."""
     import numpy as np
 
     try:
         if ":" in text:
             start, stop, count = text.split(":")
-            if not 0 < int(count) <= MOST_TIMES:
+            if not 0 < int(count) <= MAX_TIMES:
                 raise ValueError
             with np.errstate(over="ignore", invalid="ignore"):
                 found = np.linspace(float(start), float(stop), int(count)).tolist()
@@ -116,8 +115,8 @@ def numbers(text: str, option: str) -> list[float]:
         ) from None
 
 
-def times(text: str | None) -> Any:
-    """What --times says: numbers, or the name of a table."""
+def parse_times(text: str | None) -> Any:
+    """Reads the option --times: numbers, or the name of a table."""
     if text is None or text.lower().endswith((".csv", ".csv.gz", ".tsv", ".parquet")):
         return text
-    return numbers(text, "--times")
+    return parse_numbers(text, "--times")

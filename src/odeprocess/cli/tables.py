@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .common import Config, Json, Separator, Times, names, numbers, prepare, say, times as parsed_times, user_errors
+from .common import Config, Json, Separator, Times, parse_names, parse_numbers, parse_times, prepare, say, user_errors
 
 Folder = Annotated[Path, typer.Argument(help="The folder that `odeprocess fit` wrote.")]
 NewData = Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of training.")]
@@ -85,9 +85,9 @@ def fit(
                 data,
                 series,
                 time,
-                names(values),
-                static=names(static),
-                categories=names(categories) or (),
+                parse_names(values),
+                static=parse_names(static),
+                categories=parse_names(categories) or (),
                 origin=origin,
                 checkpoint=checkpoint,
                 resume=True,
@@ -123,7 +123,9 @@ def predict(
 
         if out is not None:
             check_suffix(out)
-        found = forecaster.predict(data, parsed_times(times), quantiles=numbers(quantiles, "--quantiles"), inference=inference)
+        found = forecaster.predict(
+            data, parse_times(times), quantiles=parse_numbers(quantiles, "--quantiles"), inference=inference
+        )
         if out is not None:
             write(out, found)
             said = {"out": str(out), "rows": len(found)}
@@ -177,7 +179,7 @@ def plot(
         import matplotlib
 
         matplotlib.use("Agg")
-        forecaster.plot(data, parsed_times(times), series=names(series), path=out)
+        forecaster.plot(data, parse_times(times), series=parse_names(series), path=out)
         _print_json({"out": str(out)}) if as_json else say(f"Wrote {out}.")
 
 

@@ -5,12 +5,13 @@ from typing import Any, Literal
 import numpy as np
 
 from odeprocess.common import checks
+from odeprocess.common.scores import coverage, crps_draws
 from odeprocess.posterior.series_keys import hash_name
 
 from .predict import Predictor
-from .prediction_tables import moments
 from .rows import TableRows
 from .table_layout import Layout
+from .user_units import UserUnits
 
 Split = Literal["interpolation", "forecast"]
 SPLITS = ("interpolation", "forecast")
@@ -59,33 +60,18 @@ def scores(predictor: Predictor, layout: Layout, long: TableRows, context: int, 
 
 
 def _each(posterior: Any, layout: Layout, t: np.ndarray, truth: np.ndarray, x: np.ndarray) -> dict[str, np.ndarray]:
-    transforms, seen = layout.transforms, np.isfinite(truth)
-
-    def inverse(values: np.ndarray) -> np.ndarray:
-        return np.stack([each.inverse(values[..., j]) for j, each in enumerate(transforms)], -1)
-
-    slope = np.stack([each.log_slope(truth[..., j]) for j, each in enumerate(transforms)], -1)
-    mean, _ = moments(posterior, t, transforms)
-    low, high = (inverse(np.asarray(end, np.float64)) for end in posterior.interval(t, LEVEL))
-    drawn = inverse(np.asarray(posterior.sample(t), np.float64))
-    log_prob = np.asarray(posterior.log_prob(t, x, joint=False), np.float64) + slope
+    units, seen = UserUnits.of_layout(layout), np.isfinite(truth)
+    mean, _ = units.moments(posterior, t)
+    low, high = units.interval(posterior, t, LEVEL)
+    log_prob = np.asarray(posterior.log_prob(t, x, joint=False), np.float64) + units.log_slope(truth)
     values = {
         "mse": (truth - mean) ** 2,
-        "mae": np.abs(truth - inverse(np.asarray(posterior.quantile(t, 0.5), np.float64))),
+        "mae": np.abs(truth - units.to_user(posterior.quantile(t, 0.5))),
         "nll": -log_prob,
-        "crps": crps(drawn, truth),
-        "coverage": ((low <= truth) & (truth <= high)).astype(np.float64),
+        "crps": crps_draws(units.sample(posterior, t), truth),
+        "coverage": coverage(low, high, truth),
     }
     return {name: np.where(seen, value, np.nan) for name, value in values.items()}
-
-
-def crps(draws: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The continuous ranked probability score of draws `[series, n, …]` for what came, without the bias of few draws."""
-    n = draws.shape[1]
-    ranked = np.sort(draws, 1)
-    weight = (2 * np.arange(1, n + 1) - n - 1).reshape((1, n) + (1,) * (draws.ndim - 2))
-    apart = 2 * (weight * ranked).sum(1) / (n * max(n - 1, 1))
-    return np.abs(draws - y[:, None]).mean(1) - 0.5 * apart
 
 
 def summary(layout: Layout, by_split: dict[str, dict[str, np.ndarray]]) -> Any:

@@ -4,12 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from odeprocess.posterior.posterior import Posterior
-
 from .predict import AskedTimes, Predictor
 from .rows import TableRows
 from .table_layout import Layout
-from .transforms import Transform
+from .user_units import UserUnits
 
 
 def predictions(
@@ -19,9 +17,9 @@ def predictions(
     import pyarrow as pa
 
     spots = _Spots(long, times, len(layout.columns.values))
-    found = np.full((2 + len(quantiles), spots.size, spots.channels), np.nan)
+    found, units = np.full((2 + len(quantiles), spots.size, spots.channels), np.nan), UserUnits.of_layout(layout)
     for part, posterior, asked in predictor.chunks(long, np.arange(len(long)), long.observed, times.t):
-        x = np.stack([*moments(posterior, asked, layout.transforms), *_quantiles(posterior, asked, quantiles, layout.transforms)])
+        x = np.stack([*units.moments(posterior, asked), *units.quantiles(posterior, asked, quantiles)])
         for k, i in enumerate(part):
             found[:, spots.of(i)] = x[:, k, : len(times.t[i])]
         advance(len(part))
@@ -35,13 +33,11 @@ def draws(predictor: Predictor, layout: Layout, long: TableRows, times: AskedTim
     import pyarrow as pa
 
     spots = _Spots(long, times, len(layout.columns.values))
-    found = np.full((spots.size, spots.channels, n), np.nan)
+    found, units = np.full((spots.size, spots.channels, n), np.nan), UserUnits.of_layout(layout)
     for part, posterior, asked in predictor.chunks(long, np.arange(len(long)), long.observed, times.t):
-        x = np.moveaxis(np.asarray(posterior.sample(asked, n, of=of), np.float64), 1, -1)
+        x = np.moveaxis(units.sample(posterior, asked, n, of), 1, -1)
         for k, i in enumerate(part):
             found[spots.of(i)] = x[k, : len(times.t[i])]
-    for j, transform in enumerate(layout.transforms):
-        found[:, j] = transform.inverse(found[:, j])
     columns = spots.columns(layout, repeats=n)
     number = np.tile(np.arange(n), spots.size * spots.channels)
     return pa.table({**columns, "draw": pa.array(number), "value": pa.array(found.reshape(-1))})
@@ -57,23 +53,6 @@ def observations(layout: Layout, long: TableRows) -> Any:
         layout.columns.time: layout.clock.to_arrow(long.when),
     }
     return pa.table(columns | {name: pa.array(long.values[:, j]) for j, name in enumerate(layout.columns.values)})
-
-
-def moments(posterior: Posterior, times: np.ndarray, transforms: tuple[Transform, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of new measurements in the user's units, `[series, m, channels]` each."""
-    curves = np.asarray(posterior.sample(times, of="function"), np.float64)
-    inside, whole = (np.asarray(posterior.std(times, of=of), np.float64) for of in ("function", "observations"))
-    noise = np.sqrt(np.maximum(whole**2 - inside**2, 0.0))
-    pairs = [transform.moments(np.moveaxis(curves[..., j], 1, 0), noise[None, ..., j]) for j, transform in enumerate(transforms)]
-    mean, std = (np.stack(x, -1) for x in zip(*pairs, strict=True))
-    return mean, std
-
-
-def _quantiles(posterior: Posterior, times: np.ndarray, levels: list[float], transforms: tuple[Transform, ...]) -> np.ndarray:
-    if not levels:
-        return np.zeros((0, *times.shape, len(transforms)))
-    found = np.asarray(posterior.quantile(times, levels), np.float64)
-    return np.stack([transform.inverse(found[..., j]) for j, transform in enumerate(transforms)], -1)
 
 
 def quantile_name(q: float) -> str:

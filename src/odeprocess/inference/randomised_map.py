@@ -199,7 +199,7 @@ def _step_from_mode(problem: LeastSquaresProblem, draw: Draw) -> Float[Array, " 
 
 
 def _choose_start(problem: LeastSquaresProblem, start: Float[Array, " z"], draw: Draw) -> Float[Array, " z"]:
-    """Where the search for a draw begins: at `start`, its draw of the prior or the estimate from its mode, whichever costs least."""
+    """Where the search for a draw begins: at `start`, its prior draw or the estimate from its mode, whichever costs least."""
     perturbed = draw.perturb(problem)
     prior_draw = perturbed.prior.colour(draw.centre, perturbed.series.static)
     candidates = jnp.stack([start, prior_draw, _step_from_mode(problem, draw)])

@@ -108,7 +108,7 @@ class Inference(eqx.Module):
         return Normal(jnp.concatenate([q_l.loc, q.loc]), jnp.concatenate([q_l.scale, q.scale]))
 
     def beliefs(self, task: Task) -> tuple[Normal, Normal]:
-        """The amortised posteriors given the context and given the target. Points are encoded once unless channels are missing."""
+        """The amortised posteriors given the context and given the target; points are encoded once unless channels miss."""
         points, static = task.points, task.points.static
         features = None if self.encoder.missing else self.encoder.features(points)
 

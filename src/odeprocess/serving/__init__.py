@@ -1,4 +1,4 @@
-"""Models for others to use: `http`, a server with an API, and `playground`, a page on which a model is touched.
+"""Trained models for others to use: `http` is a server with a JSON API, `playground` a web page to try a model on.
 
 May import every package but `cli`.
 """

@@ -109,9 +109,13 @@ class Trainer:
         seeds: Sequence[int] | np.ndarray,
         *,
         held_out: Series | None = None,
-        name: str = "model",
+        name: str | None = None,
     ) -> Fit:
-        """Trains in full; a linear process to convergence, where held-out series agree."""
+        """Trains in full; a linear process to convergence, where held-out series agree.
+
+        `name` is that of the training, and of its folder of checkpoints; by default the variant's, with the number of seeds.
+        """
+        name = name or (spec.variant if len(seeds) == 1 else f"{spec.variant}-{len(seeds)}-seeds")
         known = (name, spec, tuple(np.asarray(seeds).tolist()))
         if known not in self._trained:
             found = self._run(spec, series, seeds, name, held_out=held_out)

@@ -1,8 +1,9 @@
-"""Gaussian processes, the baseline: fitted to each series alone, or with hyper-parameters learned over all of them.
+"""Gaussian process regression as a baseline: fitted to each series alone, or with hyper-parameters shared by all series.
 
-In float64, by marginal likelihood from several starts, the best of three kernels kept. Channels are independent. Times
-and values are scaled ones. A single series of one to three points says next to nothing of its hyper-parameters, so there
-amplitude and length have weak log-normal priors: without them a series that happens to begin flat is taken for a constant.
+The hyper-parameters maximise the marginal likelihood, in float64, from several starts; of three kernels the best is kept.
+Channels are independent, times and values scaled. One to three points of a series hardly determine its hyper-parameters, so a
+fit to one series puts weak log-normal priors on amplitude and length scale: without them a series that begins flat is taken for
+a constant.
 """
 
 from collections.abc import Iterator
@@ -18,13 +19,13 @@ import optax
 from odeprocess.common.compilation import compiled
 
 KERNELS = ("rbf", "matern52", "rbf + linear")
-ORACLES = {"lines": "linear", "sines": "cosine"}  # the family itself, which nobody knows
-NUM_STARTS, STEPS, RATE = 5, 250, 0.1
-# Least and greatest: amplitude, length, amplitude of the linear part, noise. Times span 4 units, values have variance 1.
+TRUE_KERNELS = {"lines": "linear", "sines": "cosine"}  # of the processes that generate these tasks
+NUM_STARTS, STEPS, RATE = 5, 250, 0.1  # of Adam; chosen by hand
+# Bounds of amplitude, length scale, amplitude of the linear part, and noise. Times span 4 units, values have variance 1.
 LOW, HIGH = np.log([1e-2, 4e-2, 1e-2, 1e-4]), np.log([1e2, 4e1, 1e2, 1.0])
-SHARED_SERIES, SHARED_POINTS = 200, 20  # what hyper-parameters for all series are learned from, at most
-CHUNK = 256
-MISSING = 1e8  # variance of the noise of what is missing
+SHARED_SERIES, SHARED_POINTS = 200, 20  # shared hyper-parameters are fitted to so many series and points at most, for speed
+CHUNK = 256  # series at a time, which bounds memory
+MISSING = 1e8  # noise variance of a missing value: it has no weight
 
 
 class Curve(NamedTuple):
@@ -35,68 +36,72 @@ class Curve(NamedTuple):
     noise: np.ndarray
 
 
-def per_series(t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
-    """Predictions at `at [series, m]` from `t [series, n]`, `y [series, n, channels]`, each series and channel on its own.
+def predict_each_series(t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
+    """Fits each series and channel by itself to `t [series, n]`, `y [series, n, channels]`, and predicts at `at [series, m]`.
 
-    A value that is NaN is missing: it has boundless noise.
+    NaN in `y` means missing.
     """
-    with _double():
+    with _use_float64():
         parts = []
         for channel in range(y.shape[-1]):
-            if t.shape[1] == 0:  # nothing to fit: what is known of scaled values is their mean and variance
+            if t.shape[1] == 0:  # nothing to fit: scaled values have mean 0 and variance 1
                 parts.append((np.zeros(at.shape), np.ones(at.shape), np.zeros(at.shape)))
                 continue
             arguments = (*(jnp.asarray(x, jnp.float64) for x in (t, y[..., channel], at)),)
-            # One after the other: where XLA has fewer threads than loops to run at once, it can wait for itself for ever.
-            found = [jax.device_get(_fitted(kernel, *arguments)) for kernel in KERNELS]
+            # One kernel after the other: with fewer threads than concurrent loops XLA can deadlock.
+            found = [jax.device_get(_fit_each(kernel, *arguments)) for kernel in KERNELS]
             best = np.argmin(np.stack([loss for loss, _ in found]), 0)
             parts.append([np.stack(x)[best, np.arange(len(t))] for x in zip(*(curve for _, curve in found), strict=True)])
         return Curve(*(np.stack(x, -1) for x in zip(*parts, strict=True)))
 
 
-def learned(t: np.ndarray, y: np.ndarray, among: tuple[str, ...] = KERNELS) -> list[tuple[str, np.ndarray]]:
-    """A kernel and its hyper-parameters for each channel, from whole training series that share their times."""
+def fit_shared(t: np.ndarray, y: np.ndarray, kernels: tuple[str, ...] = KERNELS) -> list[tuple[str, np.ndarray]]:
+    """Fits a kernel and its hyper-parameters for each channel to whole training series with common times.
+
+    Returns:
+        For each channel the kernel's name and its raw hyper-parameters.
+    """
     rng = np.random.default_rng(0)
     count = min(len(t), SHARED_SERIES)
     points = np.sort(rng.permuted(np.tile(np.arange(t.shape[1]), (count, 1)), axis=1)[:, :SHARED_POINTS], 1)
-    with _double():
+    with _use_float64():
         found = []
         for channel in range(y.shape[-1]):
             ts, ys = (jnp.asarray(np.take_along_axis(x[:count], points, 1), jnp.float64) for x in (t, y[..., channel]))
-            tried = [(*jax.device_get(_shared(kernel, ts, ys)), kernel) for kernel in among]
+            tried = [(*jax.device_get(_fit_shared(kernel, ts, ys)), kernel) for kernel in kernels]
             _, raw, kernel = min(tried, key=lambda x: float(x[0]))
             found.append((kernel, raw))
         return found
 
 
-def shared(hyper: list[tuple[str, np.ndarray]], t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
-    """Predictions with hyper-parameters from `learned`."""
-    with _double():
+def predict_with_shared(hyper: list[tuple[str, np.ndarray]], t: np.ndarray, y: np.ndarray, at: np.ndarray) -> Curve:
+    """Predicts with the hyper-parameters that `fit_shared` returned."""
+    with _use_float64():
         parts = []
         for channel, (kernel, raw) in enumerate(hyper):
             arguments = (*(jnp.asarray(x, jnp.float64) for x in (t, y[..., channel], at)),)
-            parts.append(jax.device_get(_conditioned(kernel, jnp.asarray(raw), *arguments)))
+            parts.append(jax.device_get(_condition(kernel, jnp.asarray(raw), *arguments)))
         return Curve(*(np.stack(x, -1) for x in zip(*parts, strict=True)))
 
 
 @contextmanager
-def _double() -> Iterator[None]:
-    """float64 here alone; and the libraries used here mix types, even where a user runs JAX strictly."""
+def _use_float64() -> Iterator[None]:
+    """float64 within the block, and no strict checks of types and ranks, which the libraries used here do not pass."""
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
 
-def _natural(raw):
-    """Hyper-parameters inside their bounds."""
+def _bounded(raw):
+    """Hyper-parameters within their bounds."""
     return jnp.exp(LOW + (HIGH - LOW) * jax.nn.sigmoid(raw))
 
 
-def _process(kernel: str, raw: Any, t: Any, seen: Any = True) -> Any:
+def _make_process(kernel: str, raw: Any, t: Any, seen: Any = True) -> Any:
     from tinygp import GaussianProcess, kernels
 
-    amplitude, length, slope, noise = _natural(raw)
+    amplitude, length, slope, noise = _bounded(raw)
     diagonal = jnp.where(seen, noise**2, MISSING)
-    if kernel in ORACLES.values():
+    if kernel in TRUE_KERNELS.values():
         line = slope**2 * kernels.DotProduct() + kernels.Constant(amplitude**2)
         wave = amplitude**2 * kernels.Cosine(2.0 * jnp.pi * length)
         return GaussianProcess(line if kernel == "linear" else wave, t, diag=diagonal)
@@ -108,17 +113,17 @@ def _process(kernel: str, raw: Any, t: Any, seen: Any = True) -> Any:
 
 def _loss(kernel, raw, t, y):
     seen = jnp.isfinite(y)
-    value = -_process(kernel, raw, t, seen).log_probability(jnp.where(seen, y, 0.0))
+    value = -_make_process(kernel, raw, t, seen).log_probability(jnp.where(seen, y, 0.0))
     return jnp.where(jnp.isfinite(value), value, 1e6)
 
 
-def _unlikely(raw):
-    """Minus the log density of amplitude and length, whose logarithms are standard normal."""
-    return 0.5 * (jnp.log(_natural(raw)[:2]) ** 2).sum()
+def _negative_log_prior(raw):
+    """Of amplitude and length scale, whose logarithms are standard normal; up to a constant."""
+    return 0.5 * (jnp.log(_bounded(raw)[:2]) ** 2).sum()
 
 
-def _minimised(loss, key):
-    """The best of several starts, each followed by Adam."""
+def _minimise(loss, key):
+    """The smallest loss and its parameters: Adam from several starts."""
     optimiser = optax.adam(optax.cosine_decay_schedule(RATE, STEPS))
 
     def descend(raw):
@@ -137,32 +142,32 @@ def _minimised(loss, key):
 
 
 @compiled(static_argnums=0)
-def _fitted(kernel, t, y, at):
-    """The least loss and the prediction of each series."""
+def _fit_each(kernel, t, y, at):
+    """The smallest loss and the prediction of each series."""
 
     def one(series):
         t, y, at, key = series
-        loss, raw = _minimised(lambda raw: _loss(kernel, raw, t, y) + _unlikely(raw), key)
-        return loss, _predicted(kernel, raw, t, y, at)
+        loss, raw = _minimise(lambda raw: _loss(kernel, raw, t, y) + _negative_log_prior(raw), key)
+        return loss, _predict(kernel, raw, t, y, at)
 
     return jax.lax.map(one, (t, y, at, jr.split(jr.key(0), t.shape[0])), batch_size=min(CHUNK, t.shape[0]))
 
 
 @compiled(static_argnums=0)
-def _shared(kernel, t, y):
-    return _minimised(lambda raw: jax.vmap(lambda t, y: _loss(kernel, raw, t, y))(t, y).mean(), jr.key(0))
+def _fit_shared(kernel, t, y):
+    return _minimise(lambda raw: jax.vmap(lambda t, y: _loss(kernel, raw, t, y))(t, y).mean(), jr.key(0))
 
 
 @compiled(static_argnums=0)
-def _conditioned(kernel, raw, t, y, at):
-    return jax.lax.map(lambda s: _predicted(kernel, raw, *s), (t, y, at), batch_size=min(CHUNK, t.shape[0]))
+def _condition(kernel, raw, t, y, at):
+    return jax.lax.map(lambda s: _predict(kernel, raw, *s), (t, y, at), batch_size=min(CHUNK, t.shape[0]))
 
 
-def _predicted(kernel, raw, t, y, at):
-    noise = jnp.broadcast_to(_natural(raw)[3], at.shape)
+def _predict(kernel, raw, t, y, at):
+    noise = jnp.broadcast_to(_bounded(raw)[3], at.shape)
     if t.shape[0] == 0:
-        process = _process(kernel, raw, at)
+        process = _make_process(kernel, raw, at)
         return process.loc, jnp.sqrt(process.variance - noise**2), noise
     seen = jnp.isfinite(y)
-    found = _process(kernel, raw, t, seen).condition(jnp.where(seen, y, 0.0), at).gp
+    found = _make_process(kernel, raw, t, seen).condition(jnp.where(seen, y, 0.0), at).gp
     return found.loc, jnp.sqrt(jnp.maximum(found.variance - found.noise.diagonal(), 0.0)), noise

@@ -1,1 +1,4 @@
-"""The paper's experiments: protocols as data (`paper.toml`), a runner that trains, and a report that only reads."""
+"""The paper's experiments: protocols and published values as data, training and evaluation, and the page of results.
+
+`protocols.toml` says how each task is trained and tested, `experiments.toml` what each table holds and the paper's values.
+"""

@@ -1,4 +1,4 @@
-"""The data of a task, split: what is trained on, what chooses the epoch, and what is tested on."""
+"""The data of a task, split into training, validation and test series."""
 
 from typing import Any, NamedTuple
 
@@ -14,13 +14,13 @@ from odeprocess.data.tasks import Task
 
 from .protocol import DIGITS, Protocol
 
-EXTRAPOLATED = 5  # frames after those of training
+EXTRAPOLATED = 5  # test frames after the last time of training; chosen by hand
 
 
 class HeldOut(NamedTuple):
-    """Tasks to score, and the groups of points over which errors are averaged: every group is a metric of its own.
+    """Test tasks, and the groups of points over which errors are averaged: every group is a metric of its own.
 
-    A test with `one_draw` is scored on that alone.
+    With `one_draw` only the error of a single latent draw is computed.
     """
 
     tasks: Task
@@ -33,8 +33,8 @@ class Splits(NamedTuple):
 
     Attributes:
         train: training series.
-        validation: series whose error is followed from epoch to epoch; they choose the epoch where the protocol says so.
-        tests: by name.
+        validation: series whose error is recorded after each epoch; they select the epoch where the protocol says so.
+        tests: test tasks by name.
     """
 
     train: Series
@@ -43,41 +43,41 @@ class Splits(NamedTuple):
 
 
 def split(protocol: Protocol) -> Splits:
-    """The data of a task: the same for every variant and seed."""
+    """Loads or simulates the data of a task; they are the same for every variant and seed."""
     if protocol.name in SOURCES:
-        return _drawn(protocol)
-    return _digits(protocol) if protocol.name in DIGITS else _letters(protocol)
+        return _split_simulated(protocol)
+    return _split_digits(protocol) if protocol.name in DIGITS else _split_letters(protocol)
 
 
-def _drawn(protocol: Protocol) -> Splits:
-    train, test, fresh, watched = (
+def _split_simulated(protocol: Protocol) -> Splits:
+    train, test, fresh, validation_series = (
         protocol.series(count, key=jr.key(i))
         for i, count in enumerate((protocol.train, protocol.test, protocol.fresh, min(100, protocol.fresh)))
     )
     everything = {"": np.ones(train.t.shape[1], bool)}
-    # The paper's ten series first; ten are noise, so the same error over many fresh ones; and with no point forced in.
+    # "paper": ten series, as in the paper. "fresh": more, since a mean over ten is noisy. "any": first point not forced in.
     tests = {
         "paper": HeldOut(protocol.test_tasks(test, key=jr.key(10)), everything),
         "fresh": HeldOut(protocol.test_tasks(fresh, key=jr.key(11)), everything),
         "any": HeldOut(protocol.test_tasks(fresh, key=jr.key(11), first_point=False), everything, one_draw=True),
     }
-    return Splits(train, watched, tests)
+    return Splits(train, validation_series, tests)
 
 
-def _letters(protocol: Protocol) -> Splits:
+def _split_letters(protocol: Protocol) -> Splits:
     series = load_characters().series
-    order = letter_order(len(series))
+    order = shuffle_letters(len(series))
     test, validation, train = (series[part] for part in np.split(order, [protocol.test, protocol.test + protocol.validation]))
     tasks = protocol.test_tasks(test, key=jr.key(11))
     return Splits(train[: protocol.train], validation, {"test": HeldOut(tasks, {"": np.ones(series.t.shape[1], bool)})})
 
 
-def letter_order(count: int) -> np.ndarray:
-    """The order in which letters are dealt out; the first go to the test set."""
+def shuffle_letters(count: int) -> np.ndarray:
+    """Indices of the letters in the order in which they are split; the first ones are the test set."""
     return np.random.default_rng(0).permutation(count)
 
 
-def _digits(protocol: Protocol) -> Splits:
+def _split_digits(protocol: Protocol) -> Splits:
     source = DIGITS[protocol.name]
     images = source.images()
     images = images[np.random.default_rng(0).permutation(len(images))]
@@ -85,16 +85,16 @@ def _digits(protocol: Protocol) -> Splits:
     train, validation, test, _ = np.split(images, sizes)
     keys = jr.split(jr.key(0), 6)
     seen = source.thinned(source.turn(np.repeat(train, protocol.copies, 0), key=keys[0]), key=keys[1])
-    watched = source.thinned(source.turn(validation, key=keys[2]), key=keys[3])
-    tests = {"test": _frames(protocol, test, key=keys[4])}
+    validation_series = source.thinned(source.turn(validation, key=keys[2]), key=keys[3])
+    tests = {"test": _make_frame_tasks(protocol, test, key=keys[4])}
     if source.removed is not None:
-        # What earlier papers seem to test on: training digits, with the removed frame put back.
-        tests["training-digits"] = _frames(protocol, train[: protocol.test], key=keys[5])
-    return Splits(restarted(seen, protocol.restarts), watched, tests)
+        # What earlier papers seem to test on: training digits, with the frame that training leaves out.
+        tests["training-digits"] = _make_frame_tasks(protocol, train[: protocol.test], key=keys[5])
+    return Splits(restarted(seen, protocol.restarts), validation_series, tests)
 
 
-def _frames(protocol: Protocol, images: Any, *, key: Any) -> HeldOut:
-    """Whole series and some frames beyond; the context comes from frames of training, never from a removed one."""
+def _make_frame_tasks(protocol: Protocol, images: Any, *, key: Any) -> HeldOut:
+    """Test tasks on digits: all frames and some later ones are targets, the context is among the frames seen in training."""
     source = DIGITS[protocol.name]
     total = source.frames + EXTRAPOLATED
     series = source.turn(images, key=key, frames=total)

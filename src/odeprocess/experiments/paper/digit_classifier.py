@@ -1,4 +1,4 @@
-"""A small network that reads digits at any angle: it judges whether drawn frames still show the digit."""
+"""A small network that classifies digits at any angle, to measure whether drawn frames still show their digit."""
 
 import functools
 from typing import Any
@@ -19,7 +19,7 @@ BATCH = 256
 
 
 class Classifier(eqx.Module):
-    """Convolutions, then ten scores."""
+    """Convolutions, then a logit for each of the ten digits."""
 
     net: ConvNet
     out: Linear
@@ -34,8 +34,8 @@ class Classifier(eqx.Module):
 
 
 @functools.cache
-def trained(steps: int, batch: int = BATCH) -> Classifier:
-    """A classifier trained on all of MNIST's training digits, each time at a random angle."""
+def train_classifier(steps: int, batch: int = BATCH) -> Classifier:
+    """Trains a classifier on MNIST's training digits, each turned by a random angle in every batch."""
     images, labels = load_digits("train")
     optimiser = optax.adam(optax.cosine_decay_schedule(2e-3, steps))
     net = Classifier(key=jr.key(0))
@@ -59,12 +59,12 @@ def trained(steps: int, batch: int = BATCH) -> Classifier:
     return net
 
 
-def share_read_as(net: Classifier, frames: np.ndarray, digit: int) -> float:
-    """The share of frames `[…, pixels]` that are read as `digit`."""
+def compute_share_read_as(net: Classifier, frames: np.ndarray, digit: int) -> float:
+    """The share of frames `[…, pixels]` that are classified as `digit`."""
     flat = jnp.asarray(frames.reshape(-1, frames.shape[-1]))
-    return float((np.asarray(_read(net, flat)) == digit).mean())
+    return float((np.asarray(_classify(net, flat)) == digit).mean())
 
 
 @compiled
-def _read(net: Classifier, flat: Any) -> Any:
+def _classify(net: Classifier, flat: Any) -> Any:
     return jax.lax.map(lambda x: net(x).argmax(), flat, batch_size=256)

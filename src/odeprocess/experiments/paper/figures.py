@@ -1,4 +1,4 @@
-"""Pictures of the experiments on series: they are drawn from finished runs and train nothing."""
+"""Figures of the experiments on series, drawn from finished runs."""
 
 import dataclasses
 import math
@@ -12,12 +12,12 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from odeprocess.data import load_characters, lotka_volterra
+from odeprocess.experiments.result_files import read_run, run_folder
 from odeprocess.posterior.model import Model
 from odeprocess.posterior.plots import COLOURS, INK, TRUTH, plot_posterior, plt
 
-from .active_learning import follow
-from .data_splits import letter_order
-from .runner import finished, run_folder
+from .active_learning import run_queries
+from .data_splits import shuffle_letters
 
 NP, NDP = COLOURS[1], COLOURS[0]
 SHADES = {"np (1000 epochs)": NP, "ndp (1000 epochs)": NDP}
@@ -39,20 +39,20 @@ class Runs:
         return found[0]
 
     def run(self, task: str, variant: str) -> dict[str, Any]:
-        """What that run found."""
-        done = finished(self.out, self.key(task, variant))
+        """The content of that run's file."""
+        done = read_run(self.out, self.key(task, variant))
         if done is None:
             raise KeyError(f"{task}, {variant}")
         return done
 
     def model(self, task: str, variant: str) -> Model:
-        """The model of its best seed."""
+        """The model of that run's best seed."""
         run = self.run(task, variant)
         return Model.load(run_folder(self.out, self.key(task, variant)) / f"model-{run['best']}")
 
 
 def draw_curves(runs: Runs, ax: Any, task: str, variants: dict[str, tuple[str, Any]], unit: float) -> None:
-    """Test error by epoch, mean and standard error over seeds; `variants` maps names to labels and colours."""
+    """Draws test errors by epoch, mean and standard error over seeds; `variants` maps names to labels and colours."""
     for variant, (label, colour) in variants.items():
         curve = runs.run(task, variant)["curve"]
         epoch, mse = np.array(curve["epoch"]), np.array(curve["mse"], float) / unit
@@ -62,26 +62,26 @@ def draw_curves(runs: Runs, ax: Any, task: str, variants: dict[str, tuple[str, A
             stderr = np.nanstd(mse, 1, ddof=1) / mse.shape[1] ** 0.5
             ax.fill_between(epoch, mean - stderr, mean + stderr, color=colour, alpha=0.18, linewidth=0)
     ax.set(yscale="log", xlabel="epoch", xlim=(0, None))
-    plain_numbers(ax)
+    label_log_axis(ax)
     ax.grid(True, which="major", axis="y", color="#e4e7eb", linewidth=0.7)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def plain_numbers(ax: Any) -> None:
-    """Labels a logarithmic axis with ordinary numbers, and few of them."""
+def label_log_axis(ax: Any) -> None:
+    """Labels a logarithmic axis with a few numbers in decimal notation."""
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def unit_text(unit: float) -> str:
-    """The unit of an axis: ×10⁻²."""
+def format_unit(unit: float) -> str:
+    """The label of an error axis with its unit, such as test MSE ×10⁻²."""
     power = str(-round(math.log10(unit))).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"test MSE ×10⁻{power}"
 
 
-def curves(runs: Runs, names: dict[str, str]) -> Any:
-    """A panel for each task with all its variants."""
+def draw_training_curves(runs: Runs, names: dict[str, str]) -> Any:
+    """Training curves: a panel for each task with all its variants."""
     if not any(variant in names for _, variant in runs.record["runs"].values()):
         raise KeyError(f"There are no runs of {', '.join(names)}.")
     tasks = list(dict.fromkeys(task for task, _ in runs.record["runs"].values()))
@@ -91,13 +91,13 @@ def curves(runs: Runs, names: dict[str, str]) -> Any:
         shades = {v: SHADES.get(v) or plt.get_cmap("viridis")(i / max(1, len(there) - 1)) for i, v in enumerate(there)}
         draw_curves(runs, ax, task, {v: (names[v], shades[v]) for v in there}, runs.record["unit"])
         ax.set_title(task, fontsize=11)
-    axes[0, 0].set_ylabel(unit_text(runs.record["unit"]))
+    axes[0, 0].set_ylabel(format_unit(runs.record["unit"]))
     axes[0, -1].legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
-def sines(runs: Runs) -> Any:
-    """What NP and NDP believe about one sine after 1, 4 and 10 observations, and how both trained."""
+def draw_sines(runs: Runs) -> Any:
+    """Posteriors of NP and NDP for one sine after 1, 4 and 10 observations, and their training curves."""
     figure = plt.figure(figsize=(12.5, 4.8), layout="constrained")
     grid = figure.add_gridspec(2, 4, width_ratios=(1, 1, 1, 1.1))
     t = np.linspace(-np.pi, np.pi, 150)
@@ -117,13 +117,13 @@ def sines(runs: Runs) -> Any:
     ax = figure.add_subplot(grid[:, 3])
     draw_curves(runs, ax, "sines", {"np": ("NP", NP), "ndp": ("NDP", NDP)}, runs.record["unit"])
     ax.set_title("training", fontsize=11)
-    ax.set_ylabel(unit_text(runs.record["unit"]))
+    ax.set_ylabel(format_unit(runs.record["unit"]))
     ax.legend(frameon=False, fontsize=9)
     return figure
 
 
-def active(runs: Runs) -> Any:
-    """Where NP and NDP ask on one sine, and how the error falls."""
+def draw_active_learning(runs: Runs) -> Any:
+    """The queries of NP and NDP on one sine, and the error by number of queries."""
     figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.5), layout="constrained")
     times = np.linspace(-np.pi, np.pi, 100).astype(np.float32)
     truth = (0.85 * np.sin(times - 0.25)).astype(np.float32)
@@ -132,7 +132,7 @@ def active(runs: Runs) -> Any:
     one = jax.tree.map(lambda x: jnp.asarray(x[0], None if x.dtype == bool else jnp.float32), make_series(times, truth))
     for ax, (name, colour) in zip(axes, (("np", NP), ("ndp", NDP)), strict=False):
         model = runs.model("sines", name)
-        asked = np.asarray(follow(model.process, one, jr.key(3), 5, True)[2])[:5]
+        asked = np.asarray(run_queries(model.process, one, jr.key(3), 5, True)[2])[:5]
         at = np.concatenate([[0], asked])
         posterior = model.condition(times[at], truth[at], key=jr.key(7), draws=128)
         plot_posterior(posterior, times, ax=ax, truth=truth, colour=colour)
@@ -150,16 +150,16 @@ def active(runs: Runs) -> Any:
             axes[2].plot(queries, mean, style, color=colour, marker="o", markersize=3, label=f"{name.upper()}, {way}")
             axes[2].fill_between(queries, mean - stderr, mean + stderr, color=colour, alpha=0.15, linewidth=0)
     axes[2].set(yscale="log")
-    plain_numbers(axes[2])
-    axes[2].set(xlabel="queries", ylabel=unit_text(runs.record["unit"]).replace("test ", ""))
+    label_log_axis(axes[2])
+    axes[2].set(xlabel="queries", ylabel=format_unit(runs.record["unit"]).replace("test ", ""))
     axes[2].set_title("error after each query", fontsize=11)
     axes[2].spines[["top", "right"]].set_visible(False)
     axes[2].legend(frameon=False, fontsize=8)
     return figure
 
 
-def lotka(runs: Runs, draws: int = 50) -> Any:
-    """One held-out pair of populations: in time, the conserved quantity, and in phase space with density."""
+def draw_lotka_volterra(runs: Runs, draws: int = 50) -> Any:
+    """One held-out pair of populations: over time, the conserved quantity, and in phase space with the density of the draws."""
     figure, axes = plt.subplots(2, 3, figsize=(12.5, 6.2), layout="constrained", sharex="col", sharey="col")
     y = lotka_volterra.solve(np.array([[1.7, 0.85]]))[0]
     t = np.linspace(0.0, lotka_volterra.end, len(y)) / lotka_volterra.time_scale
@@ -181,7 +181,7 @@ def lotka(runs: Runs, draws: int = 50) -> Any:
         middle.plot(t, kept.mean(0), color=colour, linewidth=1.8)
         middle.plot(t, lotka_volterra.conserved(y), color=INK, linewidth=1.0, linestyle=":")
         middle.set(ylabel="conserved quantity V", xlabel="time" if name == "ndp" else "")
-        _density(right, paths, colour)
+        _shade_density(right, paths, colour)
         right.plot(paths[0, :, 0], paths[0, :, 1], color=colour, linewidth=1.0, linestyle="--", label="one draw")
         right.plot(paths[..., 0].mean(0), paths[..., 1].mean(0), color=colour, linewidth=1.8, label="mean")
         right.plot(y[:, 0], y[:, 1], color=INK, linewidth=1.2, linestyle=":", label="truth")
@@ -196,8 +196,8 @@ def lotka(runs: Runs, draws: int = 50) -> Any:
     return figure
 
 
-def _density(ax: Any, paths: np.ndarray, colour: str) -> None:
-    """Shades where draws pass, by a kernel density estimate."""
+def _shade_density(ax: Any, paths: np.ndarray, colour: str) -> None:
+    """Shades a kernel density estimate of the draws."""
     from matplotlib.colors import LinearSegmentedColormap
     from scipy.stats import gaussian_kde
 
@@ -209,10 +209,10 @@ def _density(ax: Any, paths: np.ndarray, colour: str) -> None:
     ax.contourf(u, v, np.sqrt(density), levels=12, cmap=shade, alpha=0.55)
 
 
-def letters(runs: Runs, counts: tuple[int, ...] = (1, 3, 10, 20, 50, 100)) -> Any:
-    """A held-out letter “a”, drawn by NP and NDP from more and more of its points."""
+def draw_letters(runs: Runs, counts: tuple[int, ...] = (1, 3, 10, 20, 50, 100)) -> Any:
+    """A held-out letter “a”, predicted by NP and NDP from 1 to 100 of its points."""
     characters = load_characters()
-    test = letter_order(len(characters))[:400]
+    test = shuffle_letters(len(characters))[:400]
     chosen = test[characters.letters[test] == "a"][0]
     series = characters.series[chosen : chosen + 1]
     there = np.asarray(series.observed[0])

@@ -1,4 +1,4 @@
-"""Pictures of the experiments on images."""
+"""Figures of the experiments on images."""
 
 from typing import Any
 
@@ -8,29 +8,29 @@ from odeprocess.data.tasks import Task
 from odeprocess.posterior.plots import INK, plt
 
 from .data_splits import HeldOut, split
+from .evaluate import draw_frames
 from .figures import NDP, NP, Runs
 from .protocol import DIGITS, protocol
-from .test_errors import frames_of
 
 
-def _test(task: str) -> HeldOut:
-    """The test series; training series are made too, but few of them."""
-    return split(protocol(task).replace(copies=1, restarts=1)).tests["test"]
+def _load_test(task: str) -> HeldOut:
+    """The test tasks."""
+    return split(protocol(task).replace(copies=1, restarts=1)).tests["test"]  # without more training series than needed
 
 
-def _picked(tasks: Task, index: Any) -> Task:
+def _select(tasks: Task, index: Any) -> Task:
     points = tasks.points[index]
     return Task(points, tasks.context[index], tasks.target[index])
 
 
-def strips(runs: Runs, task: str, rows: dict[str, str], digit: int = 3) -> Any:
-    """One held-out digit: the truth, what was given, and what each model makes of it, with frames beyond training."""
-    tasks = _picked(_test(task).tasks, slice(digit, digit + 1))
+def draw_strips(runs: Runs, task: str, rows: dict[str, str], digit: int = 3) -> Any:
+    """One held-out digit: the truth, the given frames, and each model's prediction, with frames after the times of training."""
+    tasks = _select(_load_test(task).tasks, slice(digit, digit + 1))
     true = np.asarray(tasks.points.y[0])
-    given = np.asarray(tasks.context[0])  # whole frames
+    given = np.asarray(tasks.context[0])
     lines = {"truth": true, "given": np.where(given, true, np.nan)}
     for label, variant in rows.items():
-        lines[label] = frames_of(runs.model(task, variant), tasks)[0]
+        lines[label] = draw_frames(runs.model(task, variant), tasks)[0]
     count, inside = len(true), DIGITS[task].frames
     removed = DIGITS[task].removed
     figure, axes = plt.subplots(len(lines), count, figsize=(0.56 * count, 0.64 * len(lines) + 0.5))
@@ -55,12 +55,12 @@ def strips(runs: Runs, task: str, rows: dict[str, str], digit: int = 3) -> Any:
     return figure
 
 
-def styles(runs: Runs, task: str, variant: str, digits: int = 8, every: int = 2) -> Any:
-    """Held-out digits in different hands: the truth above, the model's drawing below."""
-    test = _test(task)
+def draw_styles(runs: Runs, task: str, variant: str, digits: int = 8, every: int = 2) -> Any:
+    """Held-out digits in different hands: the truth on the left, the model's prediction on the right."""
+    test = _load_test(task)
     inside = np.flatnonzero(test.groups[""])[::every]
-    tasks = _picked(test.tasks, slice(10, 10 + digits))
-    drawn, true = frames_of(runs.model(task, variant), tasks), np.asarray(tasks.points.y)
+    tasks = _select(test.tasks, slice(10, 10 + digits))
+    drawn, true = draw_frames(runs.model(task, variant), tasks), np.asarray(tasks.points.y)
     figure, axes = plt.subplots(
         digits, 2 * len(inside) + 1, figsize=(0.42 * (2 * len(inside) + 1), 0.44 * digits + 0.3), layout=None
     )

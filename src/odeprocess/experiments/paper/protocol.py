@@ -1,4 +1,4 @@
-"""How the paper trains and tests on each task, read from `paper.toml`."""
+"""The paper's protocols: how models are trained and tested on each task, read from `protocols.toml`."""
 
 import dataclasses
 import functools
@@ -13,37 +13,37 @@ from odeprocess.data.series import Series
 from odeprocess.data.tasks import Task, TaskSampler
 from odeprocess.process import Spec, variant
 from odeprocess.training.fit import fit
-from odeprocess.training.options import FitOptions
 from odeprocess.training.fit_result import Fit
+from odeprocess.training.options import FitOptions
 
 DIGITS = {source.name: source for source in (rotating, variable_rotating)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-    """How one task is trained and tested: by default RMSprop at 1e-3, no scaling, the first point always in the context.
+    """How models are trained and tested on a task: by default RMSprop at 1e-3, no scaling, the first point always in the context.
 
     Attributes:
         name: of the task and of its data source.
         train: number of training series.
         test: number of test series.
-        batch_size: series in a step.
-        context: least and most context points in training.
+        batch_size: series in a gradient step.
+        context: smallest and largest number of context points in training.
         test_context: context points of a test series.
         epochs: passes over the training series.
-        extra: least and most extra target points in training; `None` for all points.
-        validation: series that choose the epoch; without any the last epoch counts.
-        patience: epochs without a better validation score after which training stops.
+        extra: smallest and largest number of additional target points in training; `None` for all points.
+        validation: number of validation series, which select the epoch; with 0 the last epoch is kept.
+        patience: epochs without a better validation score after which training stops; `None` to train to the end.
         evaluate_every: epochs between two points of the curve of test errors.
         optimiser: `"rmsprop"` or `"adam"`.
-        learning_rate: of it.
+        learning_rate: of the optimiser.
         schedule: of the learning rate.
-        copies: turns of every training digit (images only).
-        restarts: of how many of its first frames each training series makes a beginning (images only).
-        start: how weights begin.
-        noise_start: where a learned σ begins.
+        copies: random rotations of every training digit (images only).
+        restarts: how many of its first frames serve as the beginning of a training series (images only).
+        start: initialisation of the weights.
+        noise_start: initial value of a learned σ, before its softplus.
         scaled_times: whether times are scaled to [−2, 2] instead of taken as they are.
-        fresh: series drawn anew to test on, where the source can draw them.
+        fresh: number of additional test series, where the source can simulate them.
         draws: latent draws behind the error of the mean.
     """
 
@@ -71,12 +71,12 @@ class Protocol:
 
     @property
     def sampler(self) -> TaskSampler:
-        """How training tasks are drawn."""
+        """Draws the training tasks."""
         return TaskSampler(context=self.context, extra=self.extra, first_point=True, empty=0.0)
 
     @property
     def options(self) -> FitOptions:
-        """How the paper optimises; validation series are given as many observations as test series."""
+        """The options of training; validation series have as many context points as test series."""
         return FitOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -92,23 +92,23 @@ class Protocol:
         )
 
     def series(self, num_series: int, *, key: Any, noise: float = 0.0) -> Series:
-        """Fresh series of a task whose source can draw them."""
+        """Simulates series of the task."""
         checks.choice("name", self.name, tuple(SOURCES))
         return SOURCES[self.name].sample(num_series, key=key, noise=noise)
 
     def spec(self, name: str, **changes: Any) -> Spec:
-        """A variant, started where and as the paper starts it and with the noise floor of its released code."""
-        started = {"t0": SOURCES[self.name].t0} if self.name in SOURCES else {}
-        begun = {"start": self.start, "noise_start": self.noise_start}
-        return variant(name, **{**started, "noise_floor": 0.1, **begun, **changes})
+        """A variant with the paper's initialisation and initial time, and the noise floor of the released code."""
+        time = {"t0": SOURCES[self.name].t0} if self.name in SOURCES else {}
+        defaults = {**time, "noise_floor": 0.1, "start": self.start, "noise_start": self.noise_start}
+        return variant(name, **{**defaults, **changes})
 
     def test_tasks(self, series: Series, *, key: Any, first_point: bool = True) -> Task:
-        """Test tasks: a fixed number of context points, all points as targets."""
+        """Makes test tasks: a fixed number of context points, all points as targets."""
         size = (self.test_context, self.test_context)
         return TaskSampler(context=size, extra=None, first_point=first_point, empty=0.0).draw(series, key=key)
 
     def fit(self, spec: Spec | str, series: Series, **arguments: Any) -> Fit:
-        """Trains as the paper does; `arguments` go to `fit`."""
+        """Trains by the protocol; `arguments` are passed to `odeprocess.fit`."""
         spec = self.spec(spec) if isinstance(spec, str) else spec
         scaling = Scaling.identity(series.channels, series.static.shape[-1])
         if self.scaled_times:
@@ -121,7 +121,7 @@ class Protocol:
         return dataclasses.replace(self, **changes)
 
     def quick(self) -> "Protocol":
-        """So small that it only shows that everything runs."""
+        """A rehearsal: a few series and two epochs, to see that everything runs."""
         batch = min(self.batch_size, 5)
         return self.replace(
             batch_size=batch,
@@ -139,20 +139,20 @@ class Protocol:
 
 
 @functools.cache
-def paper() -> dict[str, Any]:
-    """The whole of `paper.toml`."""
-    return tomllib.loads(resources.files("odeprocess.experiments.paper").joinpath("paper.toml").read_text(encoding="utf-8"))
+def _read_protocols() -> dict[str, Any]:
+    file = resources.files("odeprocess.experiments.paper").joinpath("protocols.toml")
+    return tomllib.loads(file.read_text(encoding="utf-8"))["task"]
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol of a task.
+    """The paper's protocol for a task.
 
     Examples:
         >>> import odeprocess as odp
         >>> odp.experiments.protocol("lotka-volterra").test_context
         90
     """
-    table = paper()["task"]
+    table = _read_protocols()
     checks.choice("protocol", name, tuple(table))
     row: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table[name].items()}
     return Protocol(name, **row)

@@ -1,14 +1,15 @@
-"""Training times: every variant in turn, again and again in one process, so that noise hits all alike."""
+"""Training times: all variants in turn, several rounds in one process, so that other load on the machine affects all alike."""
 
 import statistics
 from typing import Any
 
+from odeprocess.experiments.definitions import Cell
+
 from .data_splits import split
-from .plan import Cell
 
 
-def time_task(cells: list[Cell], repeats: int, advance: Any) -> dict[str, Any]:
-    """Seconds of one seed of every cell of a task, compile time apart, with nothing but training inside."""
+def time_training(cells: list[Cell], repeats: int, advance: Any) -> dict[str, Any]:
+    """Measures the seconds of training one seed of each cell of a task, without validation; compile time is apart."""
     series = split(cells[0].protocol).train
     seconds: dict[str, list[float]] = {cell.variant: [] for cell in cells}
     compiling: dict[str, float] = {}

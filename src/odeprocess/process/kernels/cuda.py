@@ -3,9 +3,9 @@
 A library is made for one shape of network, one Runge–Kutta method and one tile (how many trajectories a block takes):
 sizes that are known when compiling let every product be unrolled into registers.
 
-Measured on an H200 (`benchmarks/kernel.py`, `results/kernel-h200.json`), the NDP of the paper's sizes over one horizon of 8 steps
-of order 5, forward and back, against the same grid unrolled by XLA: 0.22 ms for 0.95 at batch 1024, 0.43 for 1.49 at 4096. Of
-that last the two kernels take 0.41 ms, 4.9 times what their products would take at the rate of a large float32 matrix product
+Measured on an H200 (`benchmarks/cuda_kernel.py`, `results/kernel-h200.json`), the NDP of the paper's sizes over one horizon of 8
+steps of order 5, forward and back, against the same grid unrolled by XLA: 0.22 ms for 0.95 at batch 1024, 0.43 for 1.49 at 4096.
+Of that last the two kernels take 0.41 ms, 4.9 times what their products would take at the rate of a large float32 matrix product
 (51 TFLOP/s); with the layers before and the polynomials after it is 5.2 times. Values are off by 1e-7 and gradients by 6e-7 of
 float64's, as are those of the grid if its products are full float32. With JAX's default precision the grid is off by 2e-4 and
 1e-3, and even the fused integration by 1e-4 and 7e-4: the layers before the kernel are then not full either.

@@ -1,4 +1,8 @@
-"""The server: models over HTTP, with series that live as long as someone looks at them."""
+"""The HTTP server: models behind a JSON API, with series that are stored in a file.
+
+`app` puts it together; `routes` lists what clients can ask, `service` does it, `sqlite_store` keeps the series.
+`access_control` is around every request; `run` starts the server.
+"""
 
 try:
     import fastapi  # noqa: F401

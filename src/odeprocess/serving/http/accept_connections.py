@@ -1,4 +1,4 @@
-"""Accepting connections: as many as there is room for, and never so many that file descriptors run out."""
+"""Accepts connections from a listening socket, and refuses those above the limits or above the number of open files."""
 
 import asyncio
 import contextlib
@@ -10,138 +10,146 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .connection_limits import LOOK, Connections, client_of, said
+from .connection_limits import CHECK_INTERVAL, OpenConnections, client_of, raw_error_response
 
-TOGETHER = 8  # connections that are accepted before others get their turn
-RESERVE = 24  # file descriptors for all else that a server opens: its store, the files of a page
-FEWEST = 4  # connections that are worth a start
-PAUSE = 0.05  # seconds before the next look, where there is no room
-FULL = 1.0  # seconds without room, after which who comes is told so
-SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+ACCEPTED_AT_ONCE = 8  # connections accepted before the event loop serves others; chosen by hand
+RESERVED_FILES = 24  # file descriptors for everything but connections: the store, log, files of the page; chosen by hand
+MIN_CONNECTIONS = 4  # with fewer the server does not start; chosen by hand
+RETRY_INTERVAL = 0.05  # seconds until the next attempt, where no connection is free
+FULL_AFTER = 1.0  # seconds without a free connection, after which new ones are refused instead of kept waiting
+ASSUMED_OPEN_FILES = 32  # where the system does not tell how many files are open
+REQUEST_SIZE = 1 << 16  # bytes of the request that are read before a refused connection is closed
+OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 LOG = logging.getLogger("odeprocess.serving.http")
-BUSY = said(503, "connections", "Too many connections are open; close some, or try again in a moment.")
+BUSY_RESPONSE = raw_error_response(503, "connections", "Too many connections are open. Close some, or try again in a moment.")
 
 
-def room_for_connections(wanted: int) -> int:
-    """How many connections may be open, at most `wanted`: raises the limit of file descriptors where that is allowed.
+def max_connections(wanted: int) -> int:
+    """Returns how many connections may be open, at most `wanted`; raises the limit on open files where the system allows it.
 
     Raises:
-        ValueError: if there are so few that the server could not work.
+        ValueError: if there are too few for the server to work.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = _open_files()
-    needed = wanted + taken + RESERVE
+    num_open = _count_open_files()
+    needed = wanted + num_open + RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         raised = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    found = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - taken - RESERVE)
-    if found < FEWEST:
+    possible = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - num_open - RESERVED_FILES)
+    if possible < MIN_CONNECTIONS:
         raise ValueError(
-            f"This process may open {soft} files, of which {taken} are open; expected {taken + RESERVE + FEWEST} or more. "
-            "Raise the limit: ulimit -n 1024."
+            f"This process may open {soft} files, of which {num_open} are open; expected "
+            f"{num_open + RESERVED_FILES + MIN_CONNECTIONS} or more. Raise the limit: ulimit -n 1024."
         )
-    return found
+    return possible
 
 
 class Acceptor:
-    """Takes connections from a listening socket."""
+    """Accepts connections from a listening socket while the event loop runs.
 
-    def __init__(self, listening: socket.socket, connections: Connections, make: Callable[[], Any]):
-        self._listening, self._connections, self._make = listening, connections, make
+    Arguments:
+        listening: the socket.
+        connections: the open connections and their limits.
+        make_protocol: makes the protocol of a new connection.
+    """
+
+    def __init__(self, listening: socket.socket, connections: OpenConnections, make_protocol: Callable[[], Any]):
+        self._listening, self._connections, self._make_protocol = listening, connections, make_protocol
         self._loop = asyncio.get_running_loop()
         self._full_since: float | None = None
-        self._again: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task] = set()
-        self._short = False
+        self._has_logged_error = False
         listening.setblocking(False)
         self._loop.add_reader(listening, self._accept)
-        self._look()
+        self._check_deadlines()
 
     def stop(self) -> None:
-        """Takes no more."""
+        """Stops accepting connections."""
         self._loop.remove_reader(self._listening)
-        for timer in (self._again, self._looks):
+        for timer in (self._retry, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
 
-    def _look(self) -> None:
-        self._looks = self._loop.call_later(LOOK, self._look)
-        self._connections.look(self._loop.time())
+    def _check_deadlines(self) -> None:
+        self._deadline_timer = self._loop.call_later(CHECK_INTERVAL, self._check_deadlines)
+        self._connections.end_late(self._loop.time())
 
     def _accept(self) -> None:
-        for _ in range(TOGETHER):
+        for _ in range(ACCEPTED_AT_ONCE):
             now = self._loop.time()
-            if not self._connections.full or self._connections.make_room(now):
+            if not self._connections.full or self._connections.free_one(now):
                 self._full_since = None
             elif self._full_since is None:
                 self._full_since = now
-            refused = self._full_since is not None
-            if refused and now - (self._full_since or now) < FULL:
-                return self._rest(PAUSE)
+            is_full = self._full_since is not None
+            if is_full and now - (self._full_since or now) < FULL_AFTER:
+                return self._pause(RETRY_INTERVAL)
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return None
             except OSError as error:
-                if error.errno not in SHORT:
+                if error.errno not in OUT_OF_RESOURCES:
                     raise
-                if not self._short:
+                if not self._has_logged_error:
                     LOG.error("Connections cannot be accepted: %s.", error.strerror)
-                self._short = True
-                return self._rest(FULL)
+                self._has_logged_error = True
+                return self._pause(FULL_AFTER)
             peer = (str(address[0]), int(address[1]))
             client = client_of(peer[0])
-            crowded = self._connections.crowded_by(client) and not self._connections.make_room(now, client)
-            if refused or crowded:
+            client_is_full = self._connections.full_for(client) and not self._connections.free_one(now, client)
+            if is_full or client_is_full:
                 _refuse(accepted)
                 continue
-            self._connections.enter(peer)
-            counted = Counted(accepted, lambda peer=peer: self._connections.leave(peer))
-            task = self._loop.create_task(self._begin(counted))
+            self._connections.open(peer)
+            counted = CountedSocket(accepted, lambda peer=peer: self._connections.close(peer))
+            task = self._loop.create_task(self._start(counted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _rest(self, seconds: float) -> None:
-        """Leaves those who come in the system's queue for a while."""
+    def _pause(self, seconds: float) -> None:
+        """Leaves new connections in the system's queue for a while."""
         self._loop.remove_reader(self._listening)
-        self._again = self._loop.call_later(seconds, self._loop.add_reader, self._listening, self._accept)
+        self._retry = self._loop.call_later(seconds, self._loop.add_reader, self._listening, self._accept)
 
-    async def _begin(self, counted: "Counted") -> None:
+    async def _start(self, counted: "CountedSocket") -> None:
         try:
-            await self._loop.connect_accepted_socket(self._make, counted)
-        except OSError:  # it has gone already
+            await self._loop.connect_accepted_socket(self._make_protocol, counted)
+        except OSError:  # the client has closed it already
             counted.close()
 
 
-class Counted(socket.socket):
-    """A socket that tells when it is closed, whichever protocol is spoken on it by then."""
+class CountedSocket(socket.socket):
+    """A socket that calls `on_close` once when it is closed, also after a WebSocket's protocol has taken it over."""
 
-    def __init__(self, accepted: socket.socket, closed: Callable[[], None]):
+    def __init__(self, accepted: socket.socket, on_close: Callable[[], None]):
         super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
         self.setblocking(False)
-        self._told: Callable[[], None] | None = closed
+        self._on_close: Callable[[], None] | None = on_close
 
     def close(self) -> None:
-        """Closes it, and tells once."""
+        """Closes the socket."""
         super().close()
-        told, self._told = self._told, None
-        if told is not None:
-            told()
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
 
 
 def _refuse(accepted: socket.socket) -> None:
     with contextlib.suppress(OSError), accepted:
         accepted.setblocking(False)
-        accepted.send(BUSY)
+        accepted.send(BUSY_RESPONSE)
         accepted.shutdown(socket.SHUT_WR)
-        accepted.recv(1 << 16)  # what was sent and not read would take the answer away with it
+        accepted.recv(REQUEST_SIZE)  # closing a socket with unread data resets it, and the client would lose the response
 
 
-def _open_files() -> int:
-    """How many files this process has open, or what it mostly has where that cannot be known."""
+def _count_open_files() -> int:
+    """How many files this process has open, or an assumption where the system does not tell."""
     for folder in (Path("/proc/self/fd"), Path("/dev/fd")):
         with contextlib.suppress(OSError):
             return len(list(folder.iterdir()))
-    return 32
+    return ASSUMED_OPEN_FILES

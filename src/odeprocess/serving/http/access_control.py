@@ -1,4 +1,8 @@
-"""The guard: what is refused before anyone looks at it, and what is counted after; for HTTP and WebSockets alike."""
+"""The middleware around every request: checks of host, origin and token, the request body, security headers and metrics.
+
+It is the same for HTTP requests and WebSockets. `allowed_origins` and `authentication` have the checks, `request_bodies` has the
+limits of bodies.
+"""
 
 import asyncio
 import time
@@ -6,116 +10,113 @@ from collections.abc import Collection
 from typing import Any
 
 from . import errors
+from .allowed_origins import AllowedOrigins
+from .authentication import TokenAuthentication
 from .metrics import Metrics
-from .origins import Origins
-from .request_bodies import Bodies, Held
-from .tokens import Token
+from .request_bodies import PartialBody, RequestBodies
+from .security_headers import SECURITY_HEADERS
 
-METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-# No page of another site may show what is here in a frame, hold on to its window, or learn its address; and a page of ours
-# loads what it needs, and speaks, to this server alone.
-POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'none'; form-action 'none'; "
-HEADERS = [
-    (b"content-security-policy", f"{POLICY}frame-ancestors 'none'".encode()),
-    (b"x-frame-options", b"DENY"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}  # counted by name; all others count as OTHER
+CLIENT_CLOSED_REQUEST = 499  # the status that metrics show where the client closed the connection first, as nginx names it
+POLICY_VIOLATION = 1008  # the close code of a refused WebSocket, RFC 6455
 
 
-class Guard:
-    """An ASGI app around another.
+class AccessControl:
+    """An ASGI middleware that refuses requests before the application sees them.
 
     Arguments:
-        app: the other one.
-        origins: whose requests are answered.
-        token: that must be borne, if any.
-        bodies: how large they may be; without it they are not looked at.
-        metrics: where requests are counted, if anywhere.
-        only: the paths that are guarded; all, if left out.
+        app: the application.
+        origins: the hosts and origins whose requests are accepted.
+        authentication: the check of the token; without it, no token is needed.
+        bodies: reads request bodies within their limits; without it, the application reads them itself.
+        metrics: counts requests, if given.
+        only: the paths that are checked; all, if left out.
     """
 
     def __init__(
         self,
         app: Any,
         *,
-        origins: Origins,
-        token: Token | None = None,
-        bodies: Bodies | None = None,
+        origins: AllowedOrigins,
+        authentication: TokenAuthentication | None = None,
+        bodies: RequestBodies | None = None,
         metrics: Metrics | None = None,
         only: Collection[str] | None = None,
     ):
-        self._app, self._origins, self._token, self._bodies = app, origins, token, bodies
+        self._app, self._origins, self._authentication, self._bodies = app, origins, authentication, bodies
         self._metrics, self._only = metrics, only
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request, or one WebSocket."""
+        """Handles one HTTP request or one WebSocket."""
         if scope["type"] not in ("http", "websocket") or (self._only is not None and scope["path"] not in self._only):
             return await self._app(scope, receive, send)
-        began, status, held = time.perf_counter(), 500, Held(asyncio.get_running_loop().time())
+        start, status, partial = time.perf_counter(), 500, PartialBody(asyncio.get_running_loop().time())
 
-        async def counted(message: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
             nonlocal status
             status = message.get("status", status)
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
+                message = {**message, "headers": [*message.get("headers", ()), *SECURITY_HEADERS]}
             await send(message)
 
         try:
             refusal = self._refusal(scope)
             if scope["type"] == "websocket":
-                return await self._websocket(scope, receive, send, refusal)
+                return await self._handle_websocket(scope, receive, send, refusal)
             if refusal is None and self._bodies is not None:
-                body = await self._bodies.whole(receive, held)
-                if body is None:  # the client has gone
-                    status = 499
+                body = await self._bodies.read(receive, partial)
+                if body is None:  # the client closed the connection
+                    status = CLIENT_CLOSED_REQUEST
                     return None
-                receive = _replayed(body, receive)
-            await (refusal or self._app)(scope, receive, counted)
-        except errors.Refused as refused:
-            headers = {"Connection": "close"}  # more of the body may come
-            await errors.answer(refused.status, refused.code, refused.message, refused.where, headers)(scope, receive, counted)
+                receive = _replay(body, receive)
+            await (refusal or self._app)(scope, receive, send_with_headers)
+        except errors.ApiError as error:
+            # The rest of the body may still arrive, so the connection cannot be used again.
+            response = errors.error_response(error.status, error.code, error.message, error.where, {"Connection": "close"})
+            await response(scope, receive, send_with_headers)
         finally:
             if self._bodies is not None:
-                self._bodies.forget(held)
+                self._bodies.release(partial)
             if self._metrics is not None and scope["type"] == "http":
                 method = scope["method"] if scope["method"] in METHODS else "OTHER"
                 route = getattr(scope.get("route"), "path", "other")
-                self._metrics.count(method, route, status, time.perf_counter() - began)
+                self._metrics.count(method, route, status, time.perf_counter() - start)
 
     def _refusal(self, scope: Any) -> Any:
+        """The response to a request that is refused, or `None` for one that is accepted."""
         try:
             self._origins.check(scope)
-        except errors.Refused as refused:
-            return errors.answer(refused.status, refused.code, refused.message, refused.where)
-        pages = getattr(scope["app"].state, "pages", None) if "app" in scope else None
-        return None if self._token is None else self._token.admit(scope, pages)
+        except errors.ApiError as error:
+            return errors.error_response(error.status, error.code, error.message, error.where)
+        paths = getattr(scope["app"].state, "playground_paths", None) if "app" in scope else None
+        return None if self._authentication is None else self._authentication.refusal(scope, paths)
 
-    async def _websocket(self, scope: Any, receive: Any, send: Any, refusal: Any) -> None:
-        """A WebSocket; one that is refused before it begins gets an answer in the one shape."""
-        begun = False
+    async def _handle_websocket(self, scope: Any, receive: Any, send: Any, refusal: Any) -> None:
+        """Runs a WebSocket; one that is refused before it is accepted gets an HTTP response with the usual error body."""
+        started = False
 
-        async def told(message: Any) -> None:
-            nonlocal begun
-            if message["type"] != "websocket.close" or begun:
-                begun = True
+        async def send_or_refuse(message: Any) -> None:
+            nonlocal started
+            if message["type"] != "websocket.close" or started:
+                started = True
                 return await send(message)
-            begun = True
-            found = refusal or errors.answer(404, "not_found", "There is no WebSocket here, or none of that kind.", "path")
+            started = True
+            response = refusal or errors.error_response(404, "not_found", "There is no such WebSocket.", "path")
             if "websocket.http.response" in scope.get("extensions", {}):
-                return await found(scope, receive, send)
-            await send({"type": "websocket.close", "code": 1008})
+                return await response(scope, receive, send)
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 
-        await (self._app(scope, receive, told) if refusal is None else told({"type": "websocket.close"}))
+        if refusal is None:
+            await self._app(scope, receive, send_or_refuse)
+        else:
+            await send_or_refuse({"type": "websocket.close"})
 
 
-def _replayed(body: bytes, receive: Any) -> Any:
-    """A `receive` that gives the whole body first."""
+def _replay(body: bytes, receive: Any) -> Any:
+    """Returns a `receive` that yields the whole body first, and then what `receive` yields."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def replay() -> Any:
+    async def replayed() -> Any:
         return waiting.pop() if waiting else await receive()
 
-    return replay
+    return replayed

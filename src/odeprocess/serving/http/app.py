@@ -1,4 +1,4 @@
-"""The application: models, store, worker and routes, put together."""
+"""The FastAPI application: routes, middleware, worker and store, put together."""
 
 import asyncio
 import contextlib
@@ -10,20 +10,22 @@ from fastapi import FastAPI
 
 from odeprocess.version import __version__
 
-from . import errors
-from .access_control import Guard
+from .access_control import AccessControl
+from .allowed_origins import AllowedOrigins
+from .authentication import OPEN_PATH, TokenAuthentication
+from .errors import ApiError, add_error_handlers
 from .limits import Limits
 from .metrics import Metrics
-from .origins import Origins
-from .request_bodies import Bodies
+from .request_bodies import RequestBodies
 from .routes import PREFIX, make_routes
-from .schemas import Covariate, ModelCard
+from .schemas import CovariateCard, ModelCard
 from .served_model import ServedModel
 from .service import Service
-from .store import Store
+from .sqlite_store import SeriesStore
 from .subscriptions import Subscriptions
-from .tokens import Token
 from .worker import Worker
+
+MAX_IDLE_CHECK_INTERVAL = 60.0  # seconds between deletions of idle series; four checks in the idle time if that is shorter
 
 
 def create_app(
@@ -35,103 +37,103 @@ def create_app(
     public: str | None = None,
     warm: bool = True,
     extend: Callable[[FastAPI], Any] | None = None,
-    tell: Callable[[str], None] = lambda note: None,
+    report: Callable[[str], None] = lambda note: None,
 ) -> FastAPI:
-    """An ASGI application that serves models.
+    """Returns an ASGI application that serves models.
 
     Arguments:
-        models: what to serve; the first is used where a request names none.
-        state: the SQLite file that series are kept in; without it they end with the server.
-        limits: on bodies, series, points, and so on.
-        token: that every request must bear, if given.
-        public: the address that a proxy with TLS serves this under, such as https://models.example.org; it takes a token.
-        warm: whether to compile, before the first request, what every client will ask for.
+        models: the models; the first is used where a request names none.
+        state: the SQLite file in which series are stored; without it they are lost when the server stops.
+        limits: on bodies, series, observations, and so on.
+        token: which every request must have, if given.
+        public: the address at which a TLS proxy serves this server, such as https://models.example.org; it needs a token.
+        warm: whether to compile what most requests need before the first one.
         extend: adds pages to the application, such as the playground's.
-        tell: is told how starting goes.
+        report: called with a line of text for each step of the start.
     """
-    named = {each.name: each for each in models}
-    if not models or len(named) != len(models):
-        raise ValueError(f"Models are called {[each.name for each in models]}; expected one or more, with different names.")
+    by_name = {each.name: each for each in models}
+    if not models or len(by_name) != len(models):
+        raise ValueError(f"The models' names are {[each.name for each in models]}; expected one or more, with different names.")
     if public is not None and token is None:
         raise ValueError("Behind a public address a token is needed, or everyone there could use this server.")
-    metrics, subscriptions, store = Metrics(), Subscriptions(limits.listeners), Store(state)
+    metrics, subscriptions, store = Metrics(), Subscriptions(limits.max_event_streams), SeriesStore(state)
 
-    def make_desk() -> Service:
-        service = Service(named, store, limits)
+    def make_service() -> Service:
+        service = Service(by_name, store, limits)
         if warm:
-            service.warm_up(tell)
+            service.warm_up(report)
         return service
 
-    worker = Worker(make_desk, limits.waiting)
+    worker = Worker(make_service, limits.max_queued_requests)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await worker.start()
-        sweeper = asyncio.create_task(_sweep(worker, subscriptions, limits.idle))
+        idle_task = asyncio.create_task(_delete_idle_series(worker, subscriptions, limits.idle_seconds))
         yield
-        sweeper.cancel()
+        idle_task.cancel()
         await worker.stop()
 
     app = FastAPI(
         title="odeprocess",
         version=__version__,
         lifespan=lifespan,
-        docs_url=None,  # its page would be fetched from elsewhere
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         openapi_url=f"{PREFIX}/openapi.json",
         redirect_slashes=False,
     )
     app.state.stopping = lambda: False
-    errors.install(app)
+    add_error_handlers(app)
     app.include_router(make_routes({each.name: _card(each) for each in models}, worker, subscriptions, metrics))
-    origins = Origins(() if token is None else None, public)
+    origins = AllowedOrigins(() if token is None else None, public)
     app.add_middleware(
-        Guard,  # type: ignore[arg-type]
+        AccessControl,  # type: ignore[arg-type]
         origins=origins,
-        token=None if token is None else Token(token, secure=origins.secure),
-        bodies=Bodies(limits.body, limits.bodies, limits.patience),
+        authentication=None if token is None else TokenAuthentication(token, secure=origins.secure),
+        bodies=RequestBodies(limits.max_body_bytes, limits.max_total_body_bytes, limits.request_timeout),
         metrics=metrics,
     )
     if extend is not None:
         extend(app)
     if token is not None:
-        _declare_token(app)
+        _document_token(app)
     return app
 
 
-async def _sweep(worker: Worker, subscriptions: Subscriptions, idle: float) -> None:
-    """Every now and then, drops the series that nobody asks about."""
+async def _delete_idle_series(worker: Worker, subscriptions: Subscriptions, idle_seconds: float) -> None:
+    """Deletes idle series, again and again."""
     while True:
-        await asyncio.sleep(min(60.0, idle / 4))
-        with contextlib.suppress(errors.Refused):
-            for name in await worker.do(lambda service: service.expire(), frees=True):
-                subscriptions.ring(name)
+        await asyncio.sleep(min(MAX_IDLE_CHECK_INTERVAL, idle_seconds / 4))
+        with contextlib.suppress(ApiError):
+            for name in await worker.run(lambda service: service.delete_idle(), frees_space=True):
+                subscriptions.notify(name)
 
 
-def _declare_token(app: FastAPI) -> None:
-    """Says in the OpenAPI document that requests bear a token."""
-    plain = app.openapi
+def _document_token(app: FastAPI) -> None:
+    """Adds the token to the OpenAPI document."""
+    make_document = app.openapi
 
     def openapi() -> dict[str, Any]:
-        document = plain()
+        document = make_document()
         document.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         for path, methods in document["paths"].items():
             for operation in methods.values():
-                operation["security"] = [] if path == "/health" else [{"token": []}]
+                operation["security"] = [] if path == OPEN_PATH else [{"token": []}]
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _card(served_model: ServedModel) -> ModelCard:
-    model = served_model.model
+    model, units = served_model.model, served_model.units
     covariates = [
-        Covariate(name=x.column, categories=None if x.categories is None else list(x.categories)) for x in served_model.covariates
+        CovariateCard(name=x.column, categories=None if x.categories is None else list(x.categories)) for x in units.covariates
     ]
     return ModelCard(
         name=served_model.name,
         variant=model.spec.variant,
-        channels=list(served_model.channels),
+        channels=list(units.channels),
         covariates=covariates,
         times=served_model.span,
         origin=model.scaling.origin,

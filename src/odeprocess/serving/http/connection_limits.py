@@ -1,206 +1,204 @@
-"""Connections: how many may be open, in all and from one address, and how long each may take.
+"""Limits on connections: how many may be open, in all and from one client, and how long requests and responses may take.
 
-A client that sends half a request and waits, or asks and does not read, keeps a connection and its memory. Requests have a time
-to arrive in, and answers one to be read in. When as many connections are open as may be, the one that has kept the server
-waiting for longest makes room for the next.
+A client that sends half a request and waits, or does not read its response, holds a connection and its memory. So requests must
+arrive, and responses must be read, in time. Where the limit of open connections is reached, the one that has waited longest for
+its client is closed for a new one.
 """
 
-import base64
-import binascii
 import enum
 import json
-import re
 from collections import Counter
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .request_bodies import RATE
+from .request_bodies import BYTES_PER_SECOND
+from .websocket_handshake import handshake_error
 
-LINGER = 2.0  # seconds for a body that nobody waits for any more, since the answer has been given
-READING = 20.0  # seconds without a byte read of an answer
-LOOK = 0.25  # seconds between looks at who is late; nobody makes room for others sooner
-ENDED = 64  # at one look, so that others do not wait for it
-UNREAD = 32 << 20  # bytes of answers that wait for clients to read them, in all
-HEAD_SIZE = 32 << 10  # bytes of a head, in which a question of a thousand times has room
-LINE, LINES = 8000, 100  # of a WebSocket's handshake, which has a parser of its own
+# The numbers are chosen by hand.
+UNUSED_BODY_TIMEOUT = 2.0  # seconds for the rest of a body whose response has been given
+READ_TIMEOUT = 20.0  # seconds in which a client must read some of its response
+CHECK_INTERVAL = 0.25  # seconds between checks of deadlines; a connection is not closed for another before it has waited as long
+ENDED_AT_ONCE = 64  # late connections closed in one check, so that others do not wait
+MAX_UNREAD_BYTES = 32 << 20  # of responses that wait for clients to read them, in all
+MAX_HEAD_BYTES = 32 << 10  # of a request's head: the times of a question with 1000 of them fit
 Peer = tuple[str, int]
-NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+(\s*,\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+)*")
 PHRASES = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
 
 class Stage(enum.Enum):
     """What a connection waits for."""
 
-    HEAD = "a request"
+    HEAD = "the head of a request"
     BODY = "the body of a request"
-    ANSWER = "an answer of ours"
-    REST = "another request, after an answer"
+    RESPONSE = "the server's response"
+    IDLE = "another request, after a response"
 
 
-class Connections:
-    """All that are open.
+class OpenConnections:
+    """The connections that are open, with their limits.
 
     Arguments:
-        most: in all.
-        by_client: from one address.
-        body: bytes of a body, for which it gets more time.
-        patience: seconds in which the head of a request must arrive, and again its body.
+        max_connections: in all.
+        max_per_client: from one client.
+        max_body_bytes: of a request; larger bodies get no more time.
+        timeout: seconds in which the head of a request must arrive, and again its body.
     """
 
-    def __init__(self, most: int, by_client: int, body: int, patience: float):
-        self.most, self.by_client, self.body, self.patience = most, by_client, body, patience
-        self._open: dict[Peer, str] = {}  # those whose end has been asked for are not among them
-        self._by_client: Counter[str] = Counter()
-        self._known: dict[Connection, None] = {}  # those with HTTP on them
-        self._unread: dict[Connection, None] = {}  # those whose answers wait to be read, in the order in which they began to
+    def __init__(self, max_connections: int, max_per_client: int, max_body_bytes: int, timeout: float):
+        self.max_connections, self.max_per_client = max_connections, max_per_client
+        self.max_body_bytes, self.timeout = max_body_bytes, timeout
+        self._clients: dict[Peer, str] = {}  # of open connections; without those that are being closed
+        self._count_by_client: Counter[str] = Counter()
+        self._http: dict[TimedConnection, None] = {}  # those that speak HTTP, in the order in which they were opened
+        self._unread: dict[TimedConnection, None] = {}  # those with responses to be read, the longest first
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for one more."""
-        return len(self._open) >= self.most
+        """Whether as many connections are open as may be."""
+        return len(self._clients) >= self.max_connections
 
-    def crowded_by(self, client: str) -> bool:
-        """Whether there is no room for one more from this address."""
-        return self._by_client[client] >= self.by_client
+    def full_for(self, client: str) -> bool:
+        """Whether as many connections are open from this client as may be."""
+        return self._count_by_client[client] >= self.max_per_client
 
-    def enter(self, peer: "Peer") -> None:
-        """One more is open."""
-        client = self._open[peer] = client_of(peer[0])
-        self._by_client[client] += 1
+    def open(self, peer: "Peer") -> None:
+        """Counts a connection."""
+        client = self._clients[peer] = client_of(peer[0])
+        self._count_by_client[client] += 1
 
-    def leave(self, peer: "Peer") -> None:
-        """One is open no more, or about to end."""
-        client = self._open.pop(peer, None)
+    def close(self, peer: "Peer") -> None:
+        """Stops counting a connection that is closed, or is being closed."""
+        client = self._clients.pop(peer, None)
         if client is not None:
-            self._by_client[client] -= 1
-            if not self._by_client[client]:
-                del self._by_client[client]
+            self._count_by_client[client] -= 1
+            if not self._count_by_client[client]:
+                del self._count_by_client[client]
 
-    def add(self, connection: "Connection") -> None:
-        """Begins to look at a connection."""
-        self._known[connection] = None
+    def add(self, connection: "TimedConnection") -> None:
+        """Begins to check the deadlines of a connection."""
+        self._http[connection] = None
 
-    def discard(self, connection: "Connection") -> None:
-        """A connection has ended, or speaks no HTTP any more."""
-        self._known.pop(connection, None)
+    def discard(self, connection: "TimedConnection") -> None:
+        """Stops checking a connection that is closed or has become a WebSocket."""
+        self._http.pop(connection, None)
         self._unread.pop(connection, None)
 
-    def make_room(self, now: float, client: str | None = None) -> bool:
-        """Ends the connection that keeps the server waiting for longest, if one does; of one address, or of all."""
-        found = [each for each in self._known if each.waits(now) and client in (None, each.address)]
-        if not found:
+    def free_one(self, now: float, client: str | None = None) -> bool:
+        """Closes the connection, of all or of one client, that has waited longest; returns whether there is one."""
+        waiting = [each for each in self._http if each.waits_for_client(now) and client in (None, each.address)]
+        if not waiting:
             return False
-        longest = min(found, key=lambda each: (each.stage is Stage.REST, each.since))
+        longest = min(waiting, key=lambda each: (each.stage is Stage.IDLE, each.since))
         longest.abort()
-        self.leave(longest.client or ("", 0))
+        self.close(longest.client or ("", 0))
         return True
 
-    def look(self, now: float) -> None:
-        """Ends those that are late."""
-        late = (each for each in self._known if each.late(now))
-        for each in [each for each, _ in zip(late, range(ENDED), strict=False)]:
+    def end_late(self, now: float) -> None:
+        """Closes connections that are past their deadlines."""
+        late = (each for each in self._http if each.is_late(now))
+        for each in [each for each, _ in zip(late, range(ENDED_AT_ONCE), strict=False)]:
             each.end()
 
-    def unread(self, connection: "Connection", waits: bool) -> None:
-        """An answer waits to be read, or has been read; when too much waits, that which has waited for longest is given up."""
-        if not waits:
+    def set_unread(self, connection: "TimedConnection", unread: bool) -> None:
+        """Notes whether a connection has a response to be read; where there are too many bytes, aborts the longest waiting."""
+        if not unread:
             self._unread.pop(connection, None)
             return
         self._unread[connection] = None
-        sizes = {each: each.unread() for each in self._unread}
+        sizes = {each: each.unread_bytes() for each in self._unread}
         total = sum(sizes.values())
         for each in list(self._unread):
-            if total <= UNREAD:
+            if total <= MAX_UNREAD_BYTES:
                 break
             total -= sizes[each]
             each.abort()
 
 
-class Connection(H11Protocol):
-    """HTTP on one connection, with times by which requests must have come and answers be read."""
+class TimedConnection(H11Protocol):
+    """uvicorn's HTTP protocol for one connection, with deadlines for requests and for reading responses."""
 
-    def __init__(self, *arguments: Any, within: Connections, **named: Any):
+    def __init__(self, *arguments: Any, within: OpenConnections, **named: Any):
         super().__init__(*arguments, **named)
-        self._all = within
+        self._connections = within
         self.stage, self.since, self._deadline = Stage.HEAD, 0.0, 0.0
-        self._received, self._left, self._read_since, self.address = 0, 0, 0.0, ""
-        self._upgraded = False
+        self._received, self._unread_before, self._read_since, self.address = 0, 0, 0.0, ""
+        self._is_websocket = False
 
     def connection_made(self, transport: Any) -> None:
-        """It begins."""
+        """Called when the connection is open."""
         super().connection_made(transport)
         self.address = client_of(self.client[0] if self.client else "")
-        self._begin(Stage.HEAD, self._all.patience)
-        self._all.add(self)
+        self._enter(Stage.HEAD, self._connections.timeout)
+        self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
-        self._all.discard(self)
+        """Called when the connection is closed."""
+        self._connections.discard(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Some of a request."""
+        """Called with the next part of a request."""
         self._received += len(data)
         super().data_received(data)
-        if not self._upgraded and not self.transport.is_closing():
-            self._look()
+        if not self._is_websocket and not self.transport.is_closing():
+            self._update_stage()
 
     def on_response_complete(self) -> None:
-        """An answer has been given."""
+        """Called when a response has been written."""
         super().on_response_complete()
-        self._look()
+        self._update_stage()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is answered."""
+        """Called when the client reads more slowly than the server writes."""
         super().pause_writing()
-        self._all.unread(self, True)
+        self._connections.set_unread(self, True)
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Called when the client has read."""
         super().resume_writing()
-        self._all.unread(self, False)
+        self._connections.set_unread(self, False)
 
     def shutdown(self) -> None:
-        """The server ends."""
+        """Called when the server stops."""
         if not self.transport.is_closing():
             super().shutdown()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Hands over to WebSockets, if it is a handshake."""
-        wrong = _handshake(event)
-        if wrong:
-            return self._refuse(400, "handshake", wrong)
-        self._all.discard(self)
-        self._upgraded = True
+        """Checks the handshake and hands the connection to the WebSocket protocol."""
+        problem = handshake_error(event)
+        if problem:
+            return self._refuse(400, "handshake", problem)
+        self._connections.discard(self)
+        self._is_websocket = True
         super().handle_websocket_upgrade(event)
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no HTTP: says so, if no answer has begun, and ends."""
-        self._refuse(400, "bad_request", "This is not HTTP as it should be.")
+        """Answers what is not HTTP, unless a response has begun, and closes the connection."""
+        self._refuse(400, "bad_request", "The request is not valid HTTP.")
 
-    def waits(self, now: float) -> bool:
-        """Whether the server waits for the client, and has for a while."""
-        return self.stage is not Stage.ANSWER and now - self.since >= LOOK and not self.transport.is_closing()
+    def waits_for_client(self, now: float) -> bool:
+        """Whether the server has waited for the client for at least one check's interval."""
+        return self.stage is not Stage.RESPONSE and now - self.since >= CHECK_INTERVAL and not self.transport.is_closing()
 
-    def unread(self) -> int:
-        """Bytes that wait to be read."""
+    def unread_bytes(self) -> int:
+        """Bytes of responses that the client has not read."""
         return self.transport.get_write_buffer_size()
 
-    def late(self, now: float) -> bool:
-        """Whether a request is late, or nobody reads the answer."""
-        left = self.unread()
-        if left == 0 or left < self._left:
+    def is_late(self, now: float) -> bool:
+        """Whether a request or the reading of a response is past its deadline."""
+        unread = self.unread_bytes()
+        if unread == 0 or unread < self._unread_before:
             self._read_since = now
-        self._left = left
-        if left and now - self._read_since > READING:
+        self._unread_before = unread
+        if unread and now - self._read_since > READ_TIMEOUT:
             return True
         return self.stage in (Stage.HEAD, Stage.BODY) and now > self._deadline and not self.transport.is_closing()
 
     def end(self) -> None:
-        """Ends it because it is late."""
-        if self.unread():
+        """Closes the connection because it is late."""
+        if self.unread_bytes():
             self.abort()
         elif self.stage is Stage.HEAD and self._received:
             self._refuse(408, "late", "The head of the request did not arrive in time.")
@@ -208,34 +206,35 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def abort(self) -> None:
-        """Ends it at once."""
+        """Closes the connection at once."""
         self.transport.abort()
 
-    def _begin(self, stage: Stage, seconds: float) -> None:
+    def _enter(self, stage: Stage, seconds: float) -> None:
         self.stage, self.since = stage, self.loop.time()
         self._deadline, self._received = self.since + seconds, 0
 
-    def _look(self) -> None:
-        """What is waited for now."""
-        theirs = self.conn.their_state
-        if theirs is h11.SEND_BODY:
+    def _update_stage(self) -> None:
+        """Sets the stage and its deadline from the state of the HTTP parser."""
+        client_state, body_timeout = self.conn.their_state, self._connections.timeout + CHECK_INTERVAL
+        if client_state is h11.SEND_BODY:
             if self.stage is not Stage.BODY:
-                self._begin(Stage.BODY, self._all.patience + LOOK)
+                self._enter(Stage.BODY, body_timeout)
             if self.cycle is None or self.cycle.response_complete:
-                self._deadline = min(self._deadline, self.loop.time() + LINGER)
+                self._deadline = min(self._deadline, self.loop.time() + UNUSED_BODY_TIMEOUT)
             else:
-                self._deadline = self.since + self._all.patience + LOOK + min(self._received, self._all.body) / RATE
-        elif theirs is not h11.IDLE:
-            self.stage = Stage.ANSWER
+                received = min(self._received, self._connections.max_body_bytes)
+                self._deadline = self.since + body_timeout + received / BYTES_PER_SECOND
+        elif client_state is not h11.IDLE:
+            self.stage = Stage.RESPONSE
         elif self.conn.trailing_data[0]:
             if self.stage is not Stage.HEAD:
-                self._begin(Stage.HEAD, self._all.patience)
-        elif self.cycle is not None and self.stage is not Stage.REST:
-            self._begin(Stage.REST, 0.0)
+                self._enter(Stage.HEAD, self._connections.timeout)
+        elif self.cycle is not None and self.stage is not Stage.IDLE:
+            self._enter(Stage.IDLE, 0.0)
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            self.transport.write(said(status, code, message))
+            self.transport.write(raw_error_response(status, code, message))
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -243,38 +242,12 @@ class Connection(H11Protocol):
 
 
 def client_of(host: str) -> str:
-    """Whom an address is counted for: of IPv6, where everyone has many, its network."""
+    """The client that an address is counted for: an IPv6 address counts for its /64 network, since each network has many."""
     return ":".join(host.split(":")[:4]) if host.count(":") > 3 and "." not in host else host
 
 
-def said(status: int, code: str, message: str) -> bytes:
-    """A whole answer in the one shape, for where nothing but a socket is at hand."""
+def raw_error_response(status: int, code: str, message: str) -> bytes:
+    """The bytes of an error response, for code that has only a socket."""
     body = json.dumps({"error": {"code": code, "message": message, "where": None}}).encode()
     head = f"HTTP/1.1 {status} {PHRASES[status]}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
     return f"{head}\r\nconnection: close\r\n\r\n".encode() + body
-
-
-def _handshake(event: h11.Request) -> str:
-    """What is wrong with a WebSocket's handshake, if something is."""
-    headers = [(name.lower(), value) for name, value in event.headers]
-
-    def of(name: bytes) -> list[bytes]:
-        return [value for key, value in headers if key == name]
-
-    if event.method != b"GET" or event.http_version != b"1.1":
-        return "A WebSocket begins with a GET request of HTTP/1.1."
-    if len(headers) > LINES or len(event.target) > LINE or any(len(name) + len(value) > LINE for name, value in headers):
-        return "The headers of the WebSocket's handshake are too long."
-    if of(b"sec-websocket-version") != [b"13"] or any(of(name) for name in (b"content-length", b"transfer-encoding")):
-        return "A WebSocket's handshake has Sec-WebSocket-Version 13, and no body."
-    try:
-        (key,) = of(b"sec-websocket-key")
-        good = len(base64.b64decode(key, validate=True)) == 16
-    except (ValueError, binascii.Error):
-        good = False
-    if not good:
-        return "A WebSocket's handshake has one Sec-WebSocket-Key, of 16 bytes in base64."
-    lists = [*of(b"connection"), *of(b"upgrade"), *of(b"sec-websocket-protocol")]
-    if len(of(b"upgrade")) != 1 or len(of(b"host")) != 1 or not all(NAME.fullmatch(value.strip()) for value in lists):
-        return "The headers Connection, Upgrade and Sec-WebSocket-Protocol of the handshake are names with commas between them."
-    return ""

@@ -1,4 +1,4 @@
-"""Room on the disk: what is kept back so that series can be deleted when it is full, and what a failed write is answered with."""
+"""Disk space for the store: a reserve that lets series be deleted on a full disk, and the error responses for failed writes."""
 
 import contextlib
 import os
@@ -6,52 +6,52 @@ import resource
 import sqlite3
 from pathlib import Path
 
-from .errors import Refused
+from .errors import ApiError
 
-RESERVE = 1 << 20  # bytes; deleting a series writes much less, and so does moving the log into the file
-READING = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
-FULL = "The disk of the server is full, so nothing was stored. Delete series or make room, and send it again."
-UNREADABLE = "The store of the server is damaged, so this cannot be answered; its log says more."
-
-
-class Damaged(Exception):
-    """What the store holds is not what was written."""
+RESERVE_BYTES = 1 << 20  # deleting a series, and moving SQLite's log into the file, write much less
+READ_ERRORS = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
+FULL_MESSAGE = "The disk of the server is full, so nothing was stored. Delete series or make room, and send it again."
+DAMAGED_MESSAGE = "The store of the server is damaged, so this cannot be answered; its log says more."
 
 
-def problem(error: BaseException) -> BaseException:
-    """What a client is told of a failure of the store; other errors are themselves."""
+class StoreDamaged(Exception):
+    """The store holds other data than was written."""
+
+
+def to_api_error(error: BaseException) -> BaseException:
+    """Turns a failure of the store into the error that clients receive, and returns other errors unchanged."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-        if code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and code not in READING):
-            return Refused(507, "full", FULL)
-    if isinstance(error, (sqlite3.Error, Damaged)):
-        return Refused(503, "damaged", UNREADABLE)
+        if code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and code not in READ_ERRORS):
+            return ApiError(507, "full", FULL_MESSAGE)
+    if isinstance(error, (sqlite3.Error, StoreDamaged)):
+        return ApiError(503, "damaged", DAMAGED_MESSAGE)
     return error
 
 
 class DiskSpace:
-    """The space around one file."""
+    """The disk space for one file, with a reserve in a second file beside it."""
 
     def __init__(self, path: Path):
         self._path, self._reserve = path, path.with_name(f"{path.name}-reserve")
 
-    def keep(self) -> None:
-        """Keeps some space back, if there is any."""
+    def reserve(self) -> None:
+        """Writes the reserve if it is missing and there is room."""
         with contextlib.suppress(OSError):
-            if self._reserve.exists() and self._reserve.stat().st_size == RESERVE:
+            if self._reserve.exists() and self._reserve.stat().st_size == RESERVE_BYTES:
                 return
             try:
-                self._reserve.write_bytes(os.urandom(RESERVE))  # nothing that a file system could make smaller
+                self._reserve.write_bytes(os.urandom(RESERVE_BYTES))  # random bytes, which no file system compresses
             except OSError:
                 self._reserve.unlink()
 
-    def give(self) -> None:
-        """Gives the space that was kept back."""
+    def release(self) -> None:
+        """Deletes the reserve."""
         self._reserve.unlink(missing_ok=True)
 
-    def pages(self, size: int) -> int:
-        """How many pages the file may have, so that what is written to its log can be moved into it."""
+    def max_pages(self, page_size: int) -> int:
+        """How many pages the file may have, such that its log can still be moved into it."""
         space = os.statvfs(self._path.parent)
         most = self._path.stat().st_size + space.f_bavail * space.f_frsize // 2
-        allowed, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-        return max(1, min(most if allowed == resource.RLIM_INFINITY else min(most, allowed), size << 31) // size)
+        file_limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        return max(1, min(most if file_limit == resource.RLIM_INFINITY else min(most, file_limit), page_size << 31) // page_size)

@@ -1,29 +1,29 @@
-"""What is logged of what clients do: a line, never a traceback, and nothing of what they were let in by."""
+"""Keeps the log short: errors that clients cause are one line, without a traceback and without credentials."""
 
 import logging
 
-LONGEST = 300  # characters
-NOISE = ("Invalid UTF-8 sequence",)  # the client is told, by the code that its WebSocket is closed with
-LOUD = ("uvicorn.error", "bokeh_fastapi.handler", "bokeh.server.contexts", "bokeh.server.protocol_handler")
+MAX_CHARACTERS = 300  # of a line; chosen by hand
+IGNORED = ("Invalid UTF-8 sequence",)  # the client learns it from the close code of its WebSocket
+FILTERED_LOGGERS = ("uvicorn.error", "bokeh_fastapi.handler", "bokeh.server.contexts", "bokeh.server.protocol_handler")
 
 
-class OneLine(logging.Filter):
-    """Of errors that a client's message caused, the line that says which."""
+class OneLineErrors(logging.Filter):
+    """Shortens errors that a client's message caused to one line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is logged at all; shortened, where it comes from a message of Bokeh's protocol."""
+        """Returns whether the record is logged; shortens it if it comes from Bokeh."""
         text = record.getMessage()
-        if text.startswith(NOISE):
+        if text.startswith(IGNORED):
             return False
         if record.name.startswith("bokeh"):
             cause = "" if not record.exc_info or record.exc_info[1] is None else f": {record.exc_info[1]}"
-            record.msg, record.args, record.exc_info = " ".join(f"{text}{cause}".split())[:LONGEST], (), None
+            record.msg, record.args, record.exc_info = " ".join(f"{text}{cause}".split())[:MAX_CHARACTERS], (), None
         return True
 
 
-def quieten() -> None:
-    """Lets what clients send not fill the log."""
-    for name in LOUD:
+def shorten_log() -> None:
+    """Adds the filter to the loggers that report clients' errors."""
+    for name in FILTERED_LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(each, OneLine) for each in logger.filters):
-            logger.addFilter(OneLine())
+        if not any(isinstance(each, OneLineErrors) for each in logger.filters):
+            logger.addFilter(OneLineErrors())

@@ -1,12 +1,12 @@
-"""Figures about the server, in the text format that Prometheus reads."""
+"""Metrics of the server, in the text format of Prometheus."""
 
 from collections import Counter
 
-BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)  # seconds: the histogram's buckets, from a cached answer to a slow one
 
 
 class Metrics:
-    """Requests by method, route and status, and how long they took. Routes are templates, so there are few."""
+    """Counts requests by method, route and status, and how long they took. Routes are templates, so there are few."""
 
     def __init__(self):
         self._requests: Counter[tuple[str, str, int]] = Counter()
@@ -21,7 +21,7 @@ class Metrics:
             self._within[bound] += seconds <= bound
 
     def text(self, series: int, observations: int, listeners: int) -> str:
-        """All figures."""
+        """All metrics as text, with the given numbers of open series, their observations, and open event streams."""
         lines = ["# TYPE odeprocess_requests_total counter"]
         for (method, route, status), count in sorted(self._requests.items()):
             lines.append(f'odeprocess_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}')

@@ -1,94 +1,98 @@
-"""Bodies as they arrive: each has a size and a time to arrive in, and all together have a size.
+"""Reads request bodies, with limits on the size and time of each and on the size of all together.
 
-A client that holds its body back keeps what it has sent in memory. When there is no room for more, the body that has been on its
-way for longest is given up.
+A client that sends its body slowly holds memory. Where all bodies together become too large, the one that has been arriving
+longest is refused.
 """
 
 import asyncio
 import dataclasses
 from typing import Any
 
-from .errors import Refused
+from .errors import ApiError
 
-RATE = 64 << 10  # bytes that give it a second more
-DRAINED = 4  # times the largest body is read before the connection is closed: many clients listen only after they have spoken
+BYTES_PER_SECOND = 64 << 10  # a body gets one more second for as many bytes; chosen by hand
+# A body that is too large is read up to so many times the limit before it is refused, since many clients read the response only
+# after they have sent everything; chosen by hand.
+READ_FACTOR = 4
 
 
 @dataclasses.dataclass(eq=False)
-class Held:
-    """What is held of one body; `deadline` is there while it is on its way."""
+class PartialBody:
+    """The part of a body that has been read; `deadline` is set while it arrives."""
 
-    began: float
+    start: float
     size: int = 0
     deadline: asyncio.Timeout | None = None
-    crowded: bool = False
+    evicted: bool = False  # refused because all bodies together are too large
 
 
-class Bodies:
-    """All bodies that are held.
+class RequestBodies:
+    """Reads the bodies of all requests.
 
     Arguments:
-        most: bytes of one.
-        together: bytes of all.
-        patience: seconds in which one must arrive; a large one gets some more.
+        max_bytes: of one body.
+        max_total_bytes: of all bodies together.
+        timeout: seconds in which a body must arrive; a large one gets more.
     """
 
-    def __init__(self, most: int, together: int, patience: float):
-        self._most, self._together, self._patience, self._size = most, together, patience, 0
-        self._coming: dict[Held, None] = {}  # in the order of their beginnings
+    def __init__(self, max_bytes: int, max_total_bytes: int, timeout: float):
+        self._max_bytes, self._max_total_bytes, self._timeout, self._total = max_bytes, max_total_bytes, timeout, 0
+        self._arriving: dict[PartialBody, None] = {}  # the oldest first
 
-    async def whole(self, receive: Any, held: Held) -> bytes | None:
-        """A body, or `None` if the client has gone. It counts until it is given to `forget`.
+    async def read(self, receive: Any, partial: PartialBody) -> bytes | None:
+        """Returns a body, or `None` if the client has closed the connection. It counts until `release` is called.
 
         Raises:
-            Refused: if it is too large, or too late, or gave way to others.
+            ApiError: if the body is too large or too late, or had to be refused for others.
         """
-        self._coming[held] = None
+        self._arriving[partial] = None
         try:
-            async with asyncio.timeout_at(held.began + self._patience) as held.deadline:
-                return await self._read(receive, held)
+            async with asyncio.timeout_at(partial.start + self._timeout) as partial.deadline:
+                return await self._read_parts(receive, partial)
         except TimeoutError:
-            if held.crowded:
-                raise Refused(503, "bodies", "Too many bodies are on their way, and this one has been for longest.") from None
-            raise Refused(408, "late", "The body did not arrive in time; send it faster, or in parts.", "body") from None
+            if partial.evicted:
+                message = "Too many bodies are arriving at once, and this one has been arriving longest."
+                raise ApiError(503, "bodies", message) from None
+            raise ApiError(408, "late", "The body did not arrive in time; send it faster, or in parts.", "body") from None
         finally:
-            held.deadline = None
-            del self._coming[held]
+            partial.deadline = None
+            del self._arriving[partial]
 
-    def forget(self, held: Held) -> None:
-        """A body is needed no more."""
-        self._size -= held.size
-        held.size = 0
+    def release(self, partial: PartialBody) -> None:
+        """Stops counting a body."""
+        self._total -= partial.size
+        partial.size = 0
 
-    async def _read(self, receive: Any, held: Held) -> bytes | None:
-        parts, read, more = [], 0, True
-        while more and read <= DRAINED * self._most:
+    async def _read_parts(self, receive: Any, partial: PartialBody) -> bytes | None:
+        parts, num_read, more = [], 0, True
+        while more and num_read <= READ_FACTOR * self._max_bytes:
             message = await receive()
             if message["type"] != "http.request":
-                return None  # a body that ends early must not be taken for a whole one
+                return None  # the connection was closed; a part of a body must not pass for all of it
             part, more = message.get("body", b""), message.get("more_body", False)
-            read += len(part)
-            if read <= self._most:
+            num_read += len(part)
+            if num_read <= self._max_bytes:
                 parts.append(part)
-                self._grow(held, len(part))
-                if more and held.deadline is not None and not held.crowded:
-                    held.deadline.reschedule(held.began + self._patience + held.size / RATE)
+                self._count(partial, len(part))
+                if more and partial.deadline is not None and not partial.evicted:
+                    partial.deadline.reschedule(partial.start + self._timeout + partial.size / BYTES_PER_SECOND)
             else:
                 parts.clear()
-                self.forget(held)
-        if read > self._most:
-            raise Refused(413, "too_large", f"The body is larger than {self._most} bytes.", "body")
+                self.release(partial)
+        if num_read > self._max_bytes:
+            raise ApiError(413, "too_large", f"The body is larger than {self._max_bytes} bytes.", "body")
         return b"".join(parts)
 
-    def _grow(self, held: Held, size: int) -> None:
-        if held.crowded:
+    def _count(self, partial: PartialBody, size: int) -> None:
+        """Adds to the size of a body, and refuses the oldest ones where all together are too large."""
+        if partial.evicted:
             return
-        held.size += size
-        self._size += size
-        for each in list(self._coming) if self._size > self._together else ():
+        partial.size += size
+        self._total += size
+        for each in list(self._arriving) if self._total > self._max_total_bytes else ():
             if each.deadline is not None and each.size:
-                each.crowded = True
+                each.evicted = True
                 each.deadline.reschedule(asyncio.get_running_loop().time())
-                self.forget(each)
-                if self._size <= self._together:
+                self.release(each)
+                if self._total <= self._max_total_bytes:
                     return

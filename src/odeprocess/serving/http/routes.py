@@ -1,4 +1,4 @@
-"""The routes: what can be asked, each in a few lines; the desk does the work."""
+"""The routes of the HTTP API. Each checks its request and calls `service` on the worker thread."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from odeprocess.version import __version__
 
-from .errors import ErrorBody, Refused, conflict, unknown
+from .errors import ApiError, ErrorBody, conflict, not_found
 from .limits import Limits
 from .metrics import Metrics
 from .schemas import (
@@ -20,18 +20,18 @@ from .schemas import (
     NewSeries,
     Number,
     Prediction,
-    Question,
+    PredictionRequest,
     SeriesCard,
     SeriesList,
-    SeriesWhole,
-    Suggested,
-    Wish,
+    SeriesWithObservations,
+    Suggestion,
+    SuggestionRequest,
 )
 from .subscriptions import Subscriptions
 from .worker import Worker
 
-HEARTBEAT = 15.0  # seconds between signs of life of an event stream
-LOOK = 0.5  # seconds between looks at whether the server stops
+HEARTBEAT = 15.0  # seconds between comments in a quiet event stream, so that proxies keep it open; chosen by hand
+STOP_CHECK_INTERVAL = 0.5  # seconds after which an event stream checks whether the server stops; chosen by hand
 PREFIX = "/api/v1"
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Key = Annotated[
@@ -39,24 +39,25 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern=r"^[!-~]{1,64}$",
-        description="Chosen by the client for this request. If it comes again, it is answered as before and stores nothing.",
+        description="Chosen by the client for this request. A second request with this key gets the first one's response, and "
+        "stores nothing.",
     ),
 ]
 REPLAYED = "Idempotency-Replayed"
-ONCE: dict[int | str, dict[str, Any]] = {
-    201: {"headers": {REPLAYED: {"description": "`true` if this key had been here before.", "schema": {"type": "string"}}}}
+CREATED: dict[int | str, dict[str, Any]] = {
+    201: {"headers": {REPLAYED: {"description": "`true` if the key was used before.", "schema": {"type": "string"}}}}
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody, "description": what}
-    for status, what in {
-        400: "The request is not HTTP as it should be",
+    status: {"model": ErrorBody, "description": description}
+    for status, description in {
+        400: "The request is not valid HTTP",
         401: "The token is missing or wrong",
-        403: "A page of another site asks",
-        404: "There is no such thing",
+        403: "The request comes from a page of another site",
+        404: "Not found",
         408: "The request did not arrive in time",
-        409: "It does not fit the series, the model, or what is there",
+        409: "The request does not fit the series, the model, or the state of the server",
         413: "The body is too large",
-        422: "The request is not as described here",
+        422: "The request does not match this document",
         429: "Too many requests are waiting",
         503: "The server cannot answer this now",
         507: "The disk of the server is full",
@@ -65,82 +66,81 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def make_routes(cards: dict[str, ModelCard], worker: Worker, subscriptions: Subscriptions, metrics: Metrics) -> APIRouter:
-    """All routes of a server."""
+    """Returns all routes of the API."""
     router = APIRouter(responses=PROBLEMS)
 
     @router.get("/health", tags=["server"])
     async def health() -> Health:
-        """Whether the server works."""
-        series = await worker.do(lambda service: len(service.entries))
+        """Answers if the server works."""
+        series = await worker.run(lambda service: len(service.entries))
         return Health(status="ok", version=__version__, models=len(cards), series=series)
 
     @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
-    async def figures() -> PlainTextResponse:
-        """Figures for Prometheus."""
-        counts = await worker.do(lambda service: service.counts())
-        return PlainTextResponse(
-            metrics.text(*counts, subscriptions.listeners), media_type="text/plain; version=0.0.4; charset=utf-8"
-        )
+    async def show_metrics() -> PlainTextResponse:
+        """Metrics in the text format of Prometheus."""
+        counts = await worker.run(lambda service: service.counts())
+        text = metrics.text(*counts, len(subscriptions))
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @router.get(f"{PREFIX}/models", tags=["models"])
-    async def models() -> list[ModelCard]:
-        """The models that are served; the first is used where none is named."""
+    async def list_models() -> list[ModelCard]:
+        """Lists the models; the first is used where a request names none."""
         return list(cards.values())
 
     @router.get(f"{PREFIX}/models/{{name}}", tags=["models"])
-    async def model(name: str) -> ModelCard:
-        """One model."""
+    async def show_model(name: str) -> ModelCard:
+        """Describes one model."""
         if name not in cards:
-            raise unknown("model", name)
+            raise not_found("model", name)
         return cards[name]
 
     @router.get(f"{PREFIX}/series", tags=["series"])
-    async def listed(
+    async def list_series(
         after: Annotated[str, Query(max_length=64, description="List the ids that come after this one.")] = "",
-        limit: Annotated[int, Query(ge=1, le=Limits.LISTED)] = 100,
+        limit: Annotated[int, Query(ge=1, le=Limits.MAX_LISTED)] = 100,
     ) -> SeriesList:
-        """The open series, in the order of their ids."""
-        return await worker.do(lambda service: service.listed(after, limit))
+        """Lists the open series in the order of their ids."""
+        return await worker.run(lambda service: service.list_series(after, limit))
 
-    @router.post(f"{PREFIX}/series", tags=["series"], status_code=201, responses=ONCE)
-    async def opened(body: NewSeries, response: Response, key: Key = None) -> SeriesCard:
-        """Opens a series, with observations if there are some."""
-        card, replayed = await worker.do(lambda service: service.once(body, key))
+    @router.post(f"{PREFIX}/series", tags=["series"], status_code=201, responses=CREATED)
+    async def open_series(body: NewSeries, response: Response, key: Key = None) -> SeriesCard:
+        """Opens a series, with or without observations."""
+        card, replayed = await worker.run(lambda service: service.store_once(body, key))
         if replayed:
             response.headers[REPLAYED] = "true"
         return card
 
     @router.get(f"{PREFIX}/series/{{id}}", tags=["series"])
-    async def whole(id: Id) -> SeriesWhole:
-        """A series and its observations."""
-        return await worker.do(lambda service: service.whole(id))
+    async def show_series(id: Id) -> SeriesWithObservations:
+        """Returns a series and its observations."""
+        return await worker.run(lambda service: service.show(id))
 
     @router.delete(f"{PREFIX}/series/{{id}}", tags=["series"], status_code=204)
-    async def deleted(id: Id) -> Response:
+    async def delete_series(id: Id) -> Response:
         """Deletes a series and its observations."""
-        await worker.do(lambda service: service.delete(id), frees=True)
-        subscriptions.ring(id)
+        await worker.run(lambda service: service.delete(id), frees_space=True)
+        subscriptions.notify(id)
         return Response(status_code=204)
 
-    @router.post(f"{PREFIX}/series/{{id}}/observations", tags=["series"], status_code=201, responses=ONCE)
-    async def added(id: Id, body: NewObservations, response: Response, key: Key = None) -> SeriesCard:
-        """Adds observations, in any order. Once this is answered, they are on the disk."""
-        card, replayed = await worker.do(lambda service: service.once(body, key, id))
+    @router.post(f"{PREFIX}/series/{{id}}/observations", tags=["series"], status_code=201, responses=CREATED)
+    async def add_observations(id: Id, body: NewObservations, response: Response, key: Key = None) -> SeriesCard:
+        """Adds observations, in any order. They are on the disk when the response is sent."""
+        card, replayed = await worker.run(lambda service: service.store_once(body, key, id))
         if replayed:
             response.headers[REPLAYED] = "true"
         else:
-            subscriptions.ring(id)
+            subscriptions.notify(id)
         return card
 
     @router.post(f"{PREFIX}/series/{{id}}/predict", tags=["series"])
-    async def predicted(id: Id, body: Question) -> Prediction:
-        """What is believed of the series now."""
-        return await worker.do(lambda service: service.predict(id, body))
+    async def predict(id: Id, body: PredictionRequest) -> Prediction:
+        """Predicts a series from its observations."""
+        return await worker.run(lambda service: service.predict(id, body))
 
     @router.post(f"{PREFIX}/series/{{id}}/suggest", tags=["series"])
-    async def suggested(id: Id, body: Wish) -> Suggested:
-        """Where to measure next."""
-        return await worker.do(lambda service: service.suggest(id, body))
+    async def suggest(id: Id, body: SuggestionRequest) -> Suggestion:
+        """Suggests where to measure next."""
+        return await worker.run(lambda service: service.suggest(id, body))
 
     @router.get(
         f"{PREFIX}/series/{{id}}/events",
@@ -148,38 +148,38 @@ def make_routes(cards: dict[str, ModelCard], worker: Worker, subscriptions: Subs
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {}}, "description": "Events `prediction`, and `deleted` at the end"}},
     )
-    async def events(
+    async def stream_events(
         request: Request,
         id: Id,
-        times: Annotated[list[Number], Query(min_length=1, max_length=Limits.TIMES)],
+        times: Annotated[list[Number], Query(min_length=1, max_length=Limits.MAX_TIMES)],
         level: Annotated[float, Query(gt=0, lt=1)] = 0.9,
     ) -> StreamingResponse:
-        """A prediction now and after every change, as server-sent events. Changes in quick succession share one."""
-        question = Question(times=times, level=level, of="observations")
-        await worker.do(lambda service: service.predict(id, question))  # what is wrong with it is told before the stream begins
+        """Streams a prediction now and after every change, as server-sent events. Quick changes share one event."""
+        question = PredictionRequest(times=times, level=level, of="observations")
+        await worker.run(lambda service: service.predict(id, question))  # an invalid request gets an error, not a stream
         if subscriptions.full:
             raise conflict("too_many_listeners", "Too many event streams are open; close some.")
-        return StreamingResponse(_followed(request, id, question), media_type="text/event-stream")
+        return StreamingResponse(_predictions(request, id, question), media_type="text/event-stream")
 
-    async def _followed(request: Request, id: str, question: Question) -> AsyncIterator[str]:
-        with subscriptions.listening(id) as heard:
+    async def _predictions(request: Request, id: str, question: PredictionRequest) -> AsyncIterator[str]:
+        with subscriptions.subscribe(id) as change:
             quiet = 0.0
             while not request.app.state.stopping():
                 try:
-                    await asyncio.wait_for(heard.wait(), LOOK)
+                    await asyncio.wait_for(change.wait(), STOP_CHECK_INTERVAL)
                 except TimeoutError:
-                    quiet += LOOK
+                    quiet += STOP_CHECK_INTERVAL
                     if quiet >= HEARTBEAT:
                         quiet = 0.0
                         yield ": still here\n\n"
                     continue
-                heard.clear()
+                change.clear()
                 try:
-                    found = await worker.do(lambda service: service.predict(id, question))
-                except Refused as refused:
-                    yield _event("deleted" if refused.status == 404 else "refused", json.dumps({"message": refused.message}))
+                    prediction = await worker.run(lambda service: service.predict(id, question))
+                except ApiError as error:
+                    yield _event("deleted" if error.status == 404 else "refused", json.dumps({"message": error.message}))
                     return
-                yield _event("prediction", found.model_dump_json())
+                yield _event("prediction", prediction.model_dump_json())
 
     return router
 

@@ -1,4 +1,4 @@
-"""The bell: tells those who follow a series that it has changed."""
+"""Subscriptions to changes of series: each open event stream waits for changes of one series."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,36 +6,34 @@ from contextlib import contextmanager
 
 
 class Subscriptions:
-    """Events of listeners by series; used in the server's own thread."""
+    """The events that subscribers wait for, by series; used in the event loop's thread only."""
 
-    def __init__(self, most: int):
-        self._most = most
-        self._heard: dict[str, set[asyncio.Event]] = {}
+    def __init__(self, max_subscribers: int):
+        self._max_subscribers = max_subscribers
+        self._events: dict[str, set[asyncio.Event]] = {}
 
-    @property
-    def listeners(self) -> int:
-        """How many listen."""
-        return sum(map(len, self._heard.values()))
+    def __len__(self) -> int:
+        return sum(map(len, self._events.values()))
 
     @property
     def full(self) -> bool:
-        """Whether as many listen as may."""
-        return self.listeners >= self._most
+        """Whether there are as many subscribers as may be."""
+        return len(self) >= self._max_subscribers
 
     @contextmanager
-    def listening(self, name: str) -> Iterator[asyncio.Event]:
-        """An event that is set now, and whenever the series changes."""
+    def subscribe(self, name: str) -> Iterator[asyncio.Event]:
+        """Yields an event that is set now, and again whenever the series changes."""
         event = asyncio.Event()
         event.set()
-        self._heard.setdefault(name, set()).add(event)
+        self._events.setdefault(name, set()).add(event)
         try:
             yield event
         finally:
-            self._heard[name].discard(event)
-            if not self._heard[name]:
-                del self._heard[name]
+            self._events[name].discard(event)
+            if not self._events[name]:
+                del self._events[name]
 
-    def ring(self, name: str) -> None:
-        """Tells those who follow the series."""
-        for event in self._heard.get(name, ()):
+    def notify(self, name: str) -> None:
+        """Sets the events of a series' subscribers, because it has changed."""
+        for event in self._events.get(name, ()):
             event.set()

@@ -1,4 +1,4 @@
-"""One series from a CSV file: a header, a column of times, a column for each channel, empty cells where nothing was measured."""
+"""Reads one series from a CSV file: a header, a column of times and one for each channel, empty cells for missing values."""
 
 import csv
 import io
@@ -12,19 +12,17 @@ from odeprocess.forecasting.parse_text import parse_number
 
 from .model_view import ModelView
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000  # far more than the rows that the page takes; chosen by hand
 Rows = list[tuple[float, list[float]]]
 
 
 def read_csv(content: bytes, view: ModelView) -> tuple[Rows, str]:
-    """The observations in a file, and what should be said of them.
-
-    Of a file with several series the first is taken.
+    """Returns the observations in a file, and a message about what was loaded. Of several series it reads the first.
 
     Raises:
-        ValueError: where it cannot be read; the message names row and column.
+        ValueError: if the file cannot be read; the message names row and column.
     """
-    checks.require(len(content) <= MOST_BYTES, f"The file has {len(content):,} bytes; expected {MOST_BYTES:,} at most.")
+    checks.require(len(content) <= MAX_BYTES, f"The file has {len(content):,} bytes; expected {MAX_BYTES:,} at most.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -46,12 +44,12 @@ def read_csv(content: bytes, view: ModelView) -> tuple[Rows, str]:
             found.append((_time(row[time], line, header[time]), y))
     checks.require(bool(found), "The file has no rows with a value; expected a header such as t,y and rows of numbers.")
     others = len(set(names)) - 1
-    said = f" of {shorten(names[0])}, the first of {others + 1} series" if others > 0 else ""
-    return found, f"Loaded {len(found)} observation{'s' if len(found) > 1 else ''}{said}."
+    which = f" of {shorten(names[0])}, the first of {others + 1} series" if others > 0 else ""
+    return found, f"Loaded {len(found)} observation{'s' if len(found) > 1 else ''}{which}."
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:
-    """The lines on which rows begin, and their cells without blanks around them; the header is the first."""
+    """Each row's line number and stripped cells, with the header first."""
     reader, found, before = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True), [], 0
     try:
         for row in reader:
@@ -59,7 +57,7 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
             if any(cells):
                 found.append((before + 1, cells))
             before = reader.line_num
-    except csv.Error:  # of quotes, and of cells that are too long
+    except csv.Error:  # about quotes, or a cell that is too long
         raise ValueError(
             f"Row {before + 1}: a quote opens that is not closed, or a cell is longer than {csv.field_size_limit():,} characters."
         ) from None
@@ -68,25 +66,26 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
 
 
 def _separator(text: str) -> str:
+    """The most frequent separator in the header."""
     head = text.split("\n", 1)[0]
     return max(",;\t", key=head.count)
 
 
 def _roles(header: list[str], view: ModelView) -> tuple[int, list[int], int | None]:
-    """The places of the time, of the values, and of the name of the series if there is one."""
+    """The columns of the time, of the values, and of the series' name if there is one."""
     lower = [name.lower() for name in header]
     times = [name for name in (view.time.lower(), *TIME) if name in lower]
     checks.require(
         bool(times),
         f"No column of times among {join_names(header, '')}; expected one called {' or '.join(dict.fromkeys((view.time, 't')))}.",
     )
-    named = [name for name in SERIES if name in lower][:1]
-    whole = all(name.lower() in lower for name in view.values)
-    for name in (times[0], *named, *(map(str.lower, view.values) if whole else ())):
+    series_columns = [name for name in SERIES if name in lower][:1]
+    has_all_values = all(name.lower() in lower for name in view.values)
+    for name in (times[0], *series_columns, *(map(str.lower, view.values) if has_all_values else ())):
         count = lower.count(name)
         checks.require(count == 1, f"The file has {count} columns {shorten(name)}; rename or drop all but one.")
-    time, series = lower.index(times[0]), lower.index(named[0]) if named else None
-    if whole:
+    time, series = lower.index(times[0]), lower.index(series_columns[0]) if series_columns else None
+    if has_all_values:
         return time, [lower.index(name.lower()) for name in view.values], series
     rest = [k for k in range(len(header)) if k not in (time, series)]
     checks.require(

@@ -1,4 +1,4 @@
-"""Small models to begin with: trained once, in about a minute each, and kept in a cache."""
+"""The demo models of the playground: small, trained on first use in about a minute each, and cached."""
 
 import dataclasses
 import os
@@ -20,16 +20,17 @@ from odeprocess.training.fit import fit
 from odeprocess.training.options import FitOptions
 from odeprocess.training.recipes import make_recipe
 
-from .model_view import NOTES
+from .model_view import INFO_KEY
 
-KEPT = f"playground-{FORMAT}"  # models in another format are left alone, and trained anew
-SERIES, BATCH, STILL_STEPS = 128, 32, 1800
-NOISE = 0.02  # so that the models bear with clicks that are a little off
+CACHE_NAME = f"playground-{FORMAT}"  # models in another format stay in their own folder
+# Sizes and steps are chosen by hand, so that each model is trained in about a minute on two cores.
+NUM_SERIES, BATCH_SIZE, NEURAL_PROCESS_STEPS = 128, 32, 1800
+NOISE = 0.02  # standard deviation of the training noise, so that inexact clicks are plausible observations
 SIZES = {"l_dim": 4, "z_dim": 8, "h_dim": 32, "r_dim": 32}
-SOLVER = Grid(steps=16, order=2)  # few stages: compiling them takes most of the time
-PROCESSES = {"sines": ("ndp-linear", 200), "predator-prey": ("ndp-skip", 600)}  # and steps: what is linear is learned sooner
-BESIDE = {"Neural process": "np"}
-Progress = Callable[[float], Any]
+SOLVER = Grid(steps=16, order=2)  # few stages, because compiling them takes most of the time
+PROCESSES = {"sines": ("ndp-linear", 200), "predator-prey": ("ndp-skip", 600)}  # variants, and their training steps
+BESIDE = {"Neural process": "np"}  # the title and folder of the neural process beside each model
+Report = Callable[[float], Any]
 
 SINES = {
     "title": "Sines",
@@ -54,13 +55,13 @@ THEOPHYLLINE = {
 }
 
 
-def cache() -> Path:
-    """Where the models are kept; `ODEPROCESS_CACHE` names another place."""
-    return Path(os.environ.get("ODEPROCESS_CACHE") or Path.home() / ".cache" / "odeprocess") / KEPT
+def cache_folder() -> Path:
+    """The folder of the models, inside `ODEPROCESS_CACHE` if that is set."""
+    return Path(os.environ.get("ODEPROCESS_CACHE") or Path.home() / ".cache" / "odeprocess") / CACHE_NAME
 
 
 def available() -> list[str]:
-    """The models that can be had: theophylline only where its data set is found."""
+    """The names of the models; theophylline only where its data set is found."""
     try:
         table_path("theophylline")
     except (OSError, ValueError):
@@ -68,66 +69,70 @@ def available() -> list[str]:
     return ["sines", "predator-prey", "theophylline"]
 
 
-def ready(name: str, root: Path) -> bool:
-    """Whether a model has been trained."""
+def is_trained(name: str, root: Path) -> bool:
+    """Whether a model is in the cache."""
     return (root / name / MODEL_FILE).exists()
 
 
-def train(name: str, root: Path, progress: Progress = lambda part: None) -> Path:
-    """Trains a model unless it is there; returns its folder, which is there whole or not at all.
+def train(name: str, root: Path, report: Report = lambda part: None) -> Path:
+    """Trains a model unless it is in the cache, and returns its folder.
 
     Arguments:
         name: one of `available`.
-        root: the folder that holds it.
-        progress: is told how much is done, from 0 to 1.
+        root: the cache.
+        report: called with the share of training that is done, from 0 to 1.
     """
     folder = root / name
-    if ready(name, root):
+    if is_trained(name, root):
         return folder
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".") as temporary:
-        made = Path(temporary) / name
+        new = Path(temporary) / name
         if name == "theophylline":
-            _theophylline(made, progress)
+            _train_theophylline(new, report)
         else:
-            source, notes = (sines, SINES) if name == "sines" else (lotka_volterra, PREY)
-            _pair(source, notes, *PROCESSES[name], made, progress)
-        with locked(root):  # another process may have trained it meanwhile: theirs is as good
-            if not ready(name, root):
+            source, info = (sines, SINES) if name == "sines" else (lotka_volterra, PREY)
+            _train_pair(source, info, *PROCESSES[name], new, report)
+        with locked(root):  # another process may have trained it in the meantime
+            if not is_trained(name, root):
                 shutil.rmtree(folder, ignore_errors=True)
-                made.rename(folder)
+                new.rename(folder)
     return folder
 
 
-def _pair(source: Any, notes: dict[str, Any], spec: str, steps: int, folder: Path, progress: Progress) -> None:
-    """A neural ODE process, and a neural process beside it."""
-    series = source.sample(SERIES, key=jr.key(0), noise=NOISE)
+def _train_pair(source: Any, info: dict[str, Any], spec: str, steps: int, folder: Path, report: Report) -> None:
+    """Trains a neural ODE process, and a neural process in a folder inside its own."""
+    series = source.sample(NUM_SERIES, key=jr.key(0), noise=NOISE)
     missing = series.channels > 1 or None
-    options = {"epochs": round(steps * BATCH / SERIES)}
+    options = {"epochs": round(steps * BATCH_SIZE / NUM_SERIES)}
     recipe = make_recipe(series, variant(spec, missing=missing, solver=SOLVER, **SIZES), options=options, held_out=0)
-    still = FitOptions(epochs=STILL_STEPS * BATCH // SERIES, batch_size=BATCH, learning_rate=3e-3, schedule="cosine")
-    total = recipe.options.epochs + recipe.options.resolved(learned_prior=True).num_em_epochs + still.epochs
-    done = _counter(total, progress)
-    _save(fit(series, recipe.specs[0], options=recipe.options, sampler=recipe.sampler, progress=done).model, notes, folder)
-    plain = fit(series, variant("np", missing=missing), sampler=recipe.sampler, options=still, progress=done).model
-    (part,) = BESIDE.values()
-    _save(plain, {k: v for k, v in notes.items() if k != "beside"}, folder / part)
+    np_epochs = NEURAL_PROCESS_STEPS * BATCH_SIZE // NUM_SERIES
+    np_options = FitOptions(epochs=np_epochs, batch_size=BATCH_SIZE, learning_rate=3e-3, schedule="cosine")
+    total = recipe.options.epochs + recipe.options.resolved(learned_prior=True).num_em_epochs + np_epochs
+    advance = _count_epochs(total, report)
+    trained = fit(series, recipe.specs[0], options=recipe.options, sampler=recipe.sampler, progress=advance)
+    _save(trained.model, info, folder)
+    np_spec = variant("np", missing=missing)
+    neural_process = fit(series, np_spec, sampler=recipe.sampler, options=np_options, progress=advance)
+    (inner_folder,) = BESIDE.values()
+    _save(neural_process.model, {k: v for k, v in info.items() if k != "beside"}, folder / inner_folder)
 
 
-def _theophylline(folder: Path, progress: Progress) -> None:
-    epochs = 150
+def _train_theophylline(folder: Path, report: Report) -> None:
+    epochs = 150  # in the first half; chosen by hand
     forecaster = Forecaster(model="ndp-skip", held_out=0, options={"epochs": epochs, "em_epochs": 2 * epochs})
     columns = {"series": "series", "time": "t", "values": "y1", "static": ["dose", "wt"]}
-    forecaster.fit(table_path("theophylline"), **columns, progress=_counter(3 * epochs, progress))
+    forecaster.fit(table_path("theophylline"), **columns, progress=_count_epochs(3 * epochs, report))
     model = forecaster.model_
-    forecaster.model_ = dataclasses.replace(model, info={**model.info, NOTES: THEOPHYLLINE})
+    forecaster.model_ = dataclasses.replace(model, info={**model.info, INFO_KEY: THEOPHYLLINE})
     forecaster.save(folder)
 
 
-def _save(model: Model, notes: dict[str, Any], folder: Path) -> None:
-    dataclasses.replace(model, info={**model.info, NOTES: notes}).save(folder)
+def _save(model: Model, info: dict[str, Any], folder: Path) -> None:
+    dataclasses.replace(model, info={**model.info, INFO_KEY: info}).save(folder)
 
 
-def _counter(total: int, progress: Progress) -> Callable[[str], None]:
-    done = iter(range(1, total + 1))
-    return lambda note: progress(min(1.0, next(done, total) / total))
+def _count_epochs(total: int, report: Report) -> Callable[[str], None]:
+    """Returns a function that is called after each epoch and reports the share that is done."""
+    count = iter(range(1, total + 1))
+    return lambda note: report(min(1.0, next(count, total) / total))

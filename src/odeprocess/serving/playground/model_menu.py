@@ -1,4 +1,4 @@
-"""The models that a page offers, and word of those that are still being made."""
+"""The models that a page offers, and the progress of those that are being trained."""
 
 import threading
 from collections.abc import Sequence
@@ -10,28 +10,28 @@ from .predictions import warm_up
 
 
 class ModelMenu:
-    """Exhibits by title; more may join while pages are open.
+    """Models by title; more can be added while pages are open.
 
     Attributes:
-        views: those that can be chosen.
-        news: what is being made, in words; empty when all is there.
+        views: the models that can be chosen.
+        progress: a sentence about the model that is being trained; empty if none is.
     """
 
     def __init__(self, views: dict[str, ModelView]):
-        """With at least one model; the first is made ready for clicks, `prepare` sees to the others."""
+        """Makes a menu of one or more models, and compiles for the first; call `prepare` for the others."""
         self.views = views
-        self.news = ""
+        self.progress = ""
         warm_up(next(iter(self.views.values())))
 
     def prepare(self, names: Sequence[str] = (), root: Path = Path()) -> threading.Thread:
-        """Compiles the rest in a thread and trains small models, one after the other; each joins when it is ready.
+        """Starts a thread that compiles for the other models, and trains demo models and adds them, one after the other.
 
         Arguments:
-            names: of the small models that are not there.
-            root: the folder that holds them.
+            names: the demo models to train.
+            root: the folder of the demo models.
         """
         if names:
-            self.news = f"{names[0]} is to come"
+            self.progress = f"{names[0]} is to come"
         thread = threading.Thread(target=self._work, args=(names, root), daemon=True)
         thread.start()
         return thread
@@ -42,15 +42,15 @@ class ModelMenu:
             warm_up(view, refine=True)
         for name in names:
 
-            def advance(part: float, name: str = name) -> None:
-                self.news = f"{name} is being trained: {part:.0%}"
+            def report(part: float, name: str = name) -> None:
+                self.progress = f"{name} is being trained: {part:.0%}"
 
             try:
-                found = load_views([demo_models.train(name, root, advance)])
-            except Exception as error:  # the page goes on without it, and says why
-                self.news = f"{name} could not be trained: {error}"
+                found = load_views([demo_models.train(name, root, report)])
+            except Exception as error:  # pages work without the model, and show why it is missing
+                self.progress = f"{name} could not be trained: {error}"
                 return
             for view in found.values():
                 warm_up(view)
             self.views = {**self.views, **found}
-        self.news = ""
+        self.progress = ""

@@ -1,4 +1,7 @@
-"""a view: a model with what a page needs to know of it, in the units of its user."""
+"""A model on the page: its title, labels, shown ranges and units, and the models beside it.
+
+Models can bring these texts and ranges in `Model.info["playground"]`; the fields are listed in `FIELDS`.
+"""
 
 import dataclasses
 from collections.abc import Iterable
@@ -10,20 +13,19 @@ import numpy as np
 from odeprocess.common import checks
 from odeprocess.common.dataclass_json import read_fields
 from odeprocess.common.display_names import distinct, readable
-from odeprocess.forecasting.covariates import Covariate
 from odeprocess.forecasting.table_layout import Layout
-from odeprocess.forecasting.transforms import Transform
+from odeprocess.forecasting.user_units import UserUnits
 from odeprocess.posterior.model import Model
 from odeprocess.posterior.model_folder import damaged
 
-GAUSSIAN = "Gaussian process"  # what stands beside any model, so no model is called so
-NOTES = "playground"  # where `Model.info` keeps what a page should say of a model
+GAUSSIAN_PROCESS = "Gaussian process"  # the title of the comparison that every model has; no model gets this title
+INFO_KEY = "playground"  # where `Model.info` keeps the fields below
 KINDS = {"none": "Neural process", "first": "Neural ODE process", "second": "Second-order neural ODE process"}
-MOST_CHANNELS = 4
-MARGIN = 0.03  # of the span of times, shown on both sides
-SPREADS = 3.0  # standard deviations of the training values that are shown
-WIDEST = 1e300  # of what can be shown, so that a width of it is finite
-LONGEST_TEXT = 2000  # characters about a model
+MAX_CHANNELS = 4  # the plots of more do not fit on a screen
+TIME_MARGIN = 0.03  # of the span of times, shown on both sides; chosen by hand
+SHOWN_STDS = 3.0  # standard deviations of the training values, shown on both sides of their mean
+LARGEST_END = 1e300  # of a range, so that its width is a finite number
+MAX_ABOUT = 2000  # characters of the text about a model; chosen by hand
 FIELDS = {
     "title": str,
     "about": str,
@@ -38,22 +40,21 @@ FIELDS = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ModelView:
-    """A model on show.
+    """A model with the texts and ranges that the page needs.
 
     Attributes:
-        name: what the page and the code call it.
+        name: of the model, in downloads.
         model: the model.
-        folder: where it was read from; `None` if that is not known, and then no code can be saved.
-        title: a line about it.
+        folder: where it was read from; `None` if unknown, and then no code can be downloaded.
+        title: the model's line in the menu.
         about: what it was trained on, in a sentence or two.
-        time: what times are.
-        values: what the channels are.
-        span: the first and the last time of training.
+        time: the label of times.
+        values: the labels of the channels.
+        span: the first and the last training time.
         ranges: lowest and highest value shown, for each channel.
-        transforms: between the user's values and the model's.
-        covariates: the static columns, for a model of a `Forecaster`.
-        static: what the covariates are.
-        beside: names and models to show beside it.
+        units: the user's units.
+        static: the labels of the covariates.
+        beside: models that can be shown beside it, by title.
     """
 
     name: str
@@ -65,142 +66,106 @@ class ModelView:
     values: tuple[str, ...]
     span: tuple[float, float]
     ranges: tuple[tuple[float, float], ...]
-    transforms: tuple[Transform, ...]
-    covariates: tuple[Covariate, ...] = ()
+    units: UserUnits
     static: tuple[str, ...] = ()
     beside: dict[str, "ModelView"] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: str | Path) -> "ModelView":
-        """From a model folder, written by `Model.save` or `Forecaster.save`.
+        """Reads a folder that `Model.save` or `Forecaster.save` wrote, and the models beside it.
 
         Raises:
-            ValueError: where a page cannot show it.
+            ValueError: if the page cannot show it.
         """
-        shown = cls._alone(Path(folder))
+        view = cls._load_one(Path(folder))
         with damaged(folder):
-            beside = _notes(shown.model).get("beside", {})
+            beside = _read_info(view.model).get("beside", {})
             for name in beside.values():
                 good = name not in ("", ".", "..") and Path(name).name == name and "\0" not in name
-                checks.require(good, f"`info.{NOTES}.beside` names {name[:60]!r}; expected the name of a folder inside this one.")
-        titles = zip(_titles(beside), beside.values(), strict=True)
-        return dataclasses.replace(shown, beside={title: cls._alone(Path(folder) / name) for title, name in titles})
+                checks.require(
+                    good, f"`info.{INFO_KEY}.beside` names {name[:60]!r}; expected the name of a folder inside this one."
+                )
+        titles = zip(_distinct_titles(beside), beside.values(), strict=True)
+        return dataclasses.replace(view, beside={title: cls._load_one(Path(folder) / name) for title, name in titles})
 
     @classmethod
-    def _alone(cls, folder: Path) -> "ModelView":
+    def _load_one(cls, folder: Path) -> "ModelView":
         model = Model.load(folder)
         with damaged(folder):
             return dataclasses.replace(cls.of(folder.resolve().name, model), folder=folder)
 
     @classmethod
     def of(cls, name: str, model: Model) -> "ModelView":
-        """From a model that is at hand."""
-        notes, layout, channels = _notes(model), Layout.of_model(model), model.spec.channels or 1
+        """Makes a view of a model in memory."""
+        channels, scaling, spec = model.spec.channels or 1, model.scaling, model.spec
         checks.require(
-            channels <= MOST_CHANNELS,
-            f"{name} is a model of {channels} channels; the playground shows {MOST_CHANNELS} at most.",
+            channels <= MAX_CHANNELS,
+            f"{name} is a model of {channels} channels; the playground shows {MAX_CHANNELS} at most.",
         )
-        scaling, spec = model.scaling, model.spec
-        transforms = layout.transforms if layout else (Transform(),) * channels
+        info, layout, units = _read_info(model), Layout.of_model(model), UserUnits.of_model(model)
         start = (spec.t0 or 0.0) * scaling.t_scale + scaling.t_shift
         stop = start + (spec.horizon or 1.0) * scaling.t_scale
-        ends = scaling.y_shift + SPREADS * scaling.y_scale * np.array([[-1.0], [1.0]])
-        seen = [np.clip(each.inverse(ends[:, k]), -WIDEST, WIDEST) for k, each in enumerate(transforms)]
+        ends = units.to_user(scaling.y_shift + SHOWN_STDS * scaling.y_scale * np.array([[-1.0], [1.0]]))
         columns = layout.columns if layout else None
-        own = {
+        defaults = {
             "title": name,
             "about": f"Your model {name}: {spec.variant}, {model.num_parameters} parameters.",
             "time": columns.time if columns else "time",
-            "values": columns.values if columns else tuple(f"y{k + 1}" for k in range(channels)) if channels > 1 else ("y",),
+            "values": units.channels,
             "span": layout.horizon if layout else (start, stop),
             "static": columns.static if columns else tuple(f"static {k + 1}" for k in range(spec.static_dim or 0)),
-            "ranges": [(float(low), float(high)) for low, high in seen],
+            "ranges": np.clip(ends, -LARGEST_END, LARGEST_END).T.tolist(),
         }
-        said: dict[str, Any] = {**own, **{k: v for k, v in notes.items() if k in own}}
+        fields: dict[str, Any] = {**defaults, **{k: v for k, v in info.items() if k in defaults}}
         for field in ("values", "static"):
-            expected = len(own[field])
-            good = len(said[field]) == expected
-            checks.require(good, f"`info.{NOTES}.{field}` has {len(said[field])} entries; expected {expected}.")
-            said[field] = tuple(map(readable, said[field]))
-        said |= {"title": readable(said["title"]), "about": readable(said["about"], LONGEST_TEXT), "time": readable(said["time"])}
-        said["span"], said["ranges"] = _ends("span", [said["span"]], 1)[0], _ends("ranges", said["ranges"], channels)
-        covariates = layout.covariates if layout else ()
-        return cls(name, model, None, **said, transforms=transforms, covariates=covariates)
+            expected = len(defaults[field])
+            good = len(fields[field]) == expected
+            checks.require(good, f"`info.{INFO_KEY}.{field}` has {len(fields[field])} entries; expected {expected}.")
+            fields[field] = tuple(map(readable, fields[field]))
+        fields |= {"title": readable(fields["title"]), "about": readable(fields["about"], MAX_ABOUT)}
+        fields |= {"time": readable(fields["time"]), "span": _check_ranges("span", [fields["span"]], 1)[0]}
+        fields["ranges"] = _check_ranges("ranges", fields["ranges"], channels)
+        return cls(name, model, None, **fields, units=units)
 
     @property
     def channels(self) -> int:
-        """How many channels there are."""
+        """The number of channels."""
         return len(self.values)
 
     @property
     def kind(self) -> str:
-        """What the model is, in words."""
+        """The kind of the model, in words."""
         return KINDS.get(self.model.spec.dynamics, self.model.spec.variant)
 
     @property
     def window(self) -> tuple[float, float]:
-        """The times that are shown."""
+        """The first and the last time shown."""
         low, high = self.span
-        return low - MARGIN * (high - low), high + MARGIN * (high - low)
+        return low - TIME_MARGIN * (high - low), high + TIME_MARGIN * (high - low)
 
     @property
-    def usual(self) -> np.ndarray:
-        """Covariates of a series like those in training, `[k]`: about their means, and of categories the first."""
-        usual, place = np.array([float(f"{mean:.3g}") for mean in self.model.scaling.static_shift]), 0
-        for each in self.covariates:
-            if each.categories:
-                usual[place : place + each.width] = np.arange(each.width) == 0
-            place += each.width
-        return usual
+    def typical_static(self) -> np.ndarray:
+        """Covariates of a typical training series, `[k]`."""
+        return self.units.typical_covariates(self.model.scaling)
 
-    def into_model(self, y: np.ndarray) -> np.ndarray:
-        """The model's values of the user's, `[..., channels]`."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.stack([each.forward(y[..., k]) for k, each in enumerate(self.transforms)], -1)
+    def add_noise(self, y: np.ndarray, errors: np.ndarray) -> np.ndarray:
+        """Adds errors, in standard deviations of training, to the model's values, so that positive values stay positive."""
+        return self.units.to_user(self.units.to_model(y) + errors * self.model.scaling.y_scale)
 
-    def from_model(self, x: np.ndarray) -> np.ndarray:
-        """The user's values of the model's, `[..., channels]`."""
-        return np.stack([each.inverse(x[..., k]) for k, each in enumerate(self.transforms)], -1)
-
-    def shaken(self, y: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """Values with errors `by`, in standard deviations of the training data; what is positive stays so."""
-        return self.from_model(self.into_model(y) + by * self.model.scaling.y_scale)
-
-    def check(self, y: np.ndarray) -> None:
-        """Raises where a value is none that the model can have."""
-        for k, transform in enumerate(self.transforms):
-            if transform.name == "identity":
-                continue
-            bad = y[..., k] <= 0 if transform.name == "log" else y[..., k] < 0
-            if bad.any():
-                least = "above" if transform.name == "log" else "of at least"
-                raise ValueError(f"A value of {self.values[k]} is {y[..., k][bad][0]:g}; expected values {least} 0.")
-
-
-def _titles(names: Iterable[str]) -> list[str]:
-    """Readable titles, no two alike."""
-    return list(distinct([GAUSSIAN, *names]))[1:]
-
-
-def _notes(model: Model) -> dict[str, Any]:
-    """What a page should say of a model, as it was written down, each field checked; fields that nobody knows are left alone."""
-    notes = model.info.get(NOTES, {})
-    checks.require(isinstance(notes, dict), f"`info.{NOTES}` is a {type(notes).__name__}; expected fields by name.")
-    return read_fields(FIELDS, {k: v for k, v in notes.items() if k in FIELDS}, f"info.{NOTES}")
-
-
-def _ends(field: str, pairs: Any, count: int) -> tuple[tuple[float, float], ...]:
-    good = len(pairs) == count and all(-WIDEST <= low < high <= WIDEST for low, high in pairs)
-    checks.require(good, f"`info.{NOTES}.{field}` is {str(pairs)[:100]}; expected {count} pair(s) of a number and a larger one.")
-    return tuple((float(low), float(high)) for low, high in pairs)
+    def check_values(self, y: np.ndarray) -> None:
+        """Raises if a value `[…, channels]` is outside the domain of the model's transform."""
+        invalid = self.units.find_invalid(y)
+        if invalid is not None:
+            k = invalid[-1]
+            raise ValueError(f"A value of {self.values[k]} is {y[invalid]:g}; expected values {self.units.transforms[k].domain}.")
 
 
 def load_views(folders: list[Path]) -> dict[str, ModelView]:
-    """Exhibits by the names they are chosen by; models of the same variables are shown beside each other."""
+    """Loads models, by title; models of the same variables can be shown beside each other."""
     views, titles = [ModelView.load(folder) for folder in folders], []
     for view, folder in zip(views, folders, strict=True):
         titles.append(view.title if view.title not in titles else str(folder))
-    found = {title: dataclasses.replace(x, title=title) for title, x in zip(_titles(titles), views, strict=True)}
+    found = {title: dataclasses.replace(x, title=title) for title, x in zip(_distinct_titles(titles), views, strict=True)}
     return {
         title: dataclasses.replace(each, beside={**each.beside, **{k: x for k, x in found.items() if _comparable(each, x)}})
         for title, each in found.items()
@@ -208,8 +173,30 @@ def load_views(folders: list[Path]) -> dict[str, ModelView]:
 
 
 def _comparable(one: ModelView, other: ModelView) -> bool:
+    """Whether two models have the same variables and units, and training times in common."""
     if one is other:
         return False
-    same = (one.values, one.covariates, one.transforms) == (other.values, other.covariates, other.transforms)
+    same_values = (one.values, one.units.transforms) == (other.values, other.units.transforms)
+    same_static = one.units.covariates == other.units.covariates
     widths = len(one.model.scaling.static_scale) == len(other.model.scaling.static_scale)
-    return same and widths and max(one.span[0], other.span[0]) < min(one.span[1], other.span[1])
+    return same_values and same_static and widths and max(one.span[0], other.span[0]) < min(one.span[1], other.span[1])
+
+
+def _distinct_titles(names: Iterable[str]) -> list[str]:
+    """Readable titles, no two alike."""
+    return list(distinct([GAUSSIAN_PROCESS, *names]))[1:]
+
+
+def _read_info(model: Model) -> dict[str, Any]:
+    """Reads and checks the fields about the page in a model's info; ignores unknown ones."""
+    info = model.info.get(INFO_KEY, {})
+    checks.require(isinstance(info, dict), f"`info.{INFO_KEY}` is a {type(info).__name__}; expected fields by name.")
+    return read_fields(FIELDS, {k: v for k, v in info.items() if k in FIELDS}, f"info.{INFO_KEY}")
+
+
+def _check_ranges(field: str, pairs: Any, count: int) -> tuple[tuple[float, float], ...]:
+    good = len(pairs) == count and all(-LARGEST_END <= low < high <= LARGEST_END for low, high in pairs)
+    checks.require(
+        good, f"`info.{INFO_KEY}.{field}` is {str(pairs)[:100]}; expected {count} pair(s) of a number and a larger one."
+    )
+    return tuple((float(low), float(high)) for low, high in pairs)

@@ -1,4 +1,4 @@
-"""The observations as a table, which a keyboard and a screen reader can use: the plot's twin."""
+"""The observations as a table that can be edited with a keyboard or a screen reader."""
 
 from typing import Any, ClassVar
 
@@ -9,14 +9,14 @@ from .theme import asset
 
 
 class ObservationTable(JSComponent):
-    """Rows of times and values that can be edited, deleted and added to.
+    """A table of times and values, whose rows can be edited, deleted and added.
 
-    A cell that was changed comes back in `edit`: its row (−1 for a new one), and what the row should be.
+    An edit arrives in `edit`: the row's index (−1 for a new one), and the numbers that it should hold.
     """
 
-    names: Any = param.List(default=[], doc="What the columns are: the time, then the channels.")
-    rows: Any = param.List(default=[], doc="A list of numbers for each observation, None where nothing was measured.")
-    edit: Any = param.Dict(default={}, doc="What a user did: kind, place, row, and a serial number.")
+    names: Any = param.List(default=[], doc="The headings: the time, then the channels.")
+    rows: Any = param.List(default=[], doc="A list of numbers for each observation, None for missing values.")
+    edit: Any = param.Dict(default={}, doc="The user's last edit: kind, place, row, and a serial number.")
 
     _esm = asset("table.js")
     _stylesheets: ClassVar = [asset("table.css")]

@@ -1,4 +1,4 @@
-"""The observations of one series as a user edits them: add, move, set, delete, load, clear, undo. Plain Python."""
+"""The observations that a user edits: add, move, set, delete, load, clear, undo."""
 
 import math
 from collections import deque
@@ -9,17 +9,17 @@ import numpy as np
 
 from odeprocess.common import checks
 
-CAPACITY = 64  # of them; as many are compiled for
-UNDO = 200  # changes that can be taken back
+MAX_OBSERVATIONS = 64  # of a series: `predictions.warm_up` compiles for as many
+MAX_UNDO = 200  # changes that can be undone; chosen by hand
 
 
 class Observation(NamedTuple):
-    """One time of the series.
+    """The values at one time.
 
     Attributes:
-        t: when.
+        t: the time.
         y: a value for each channel, NaN where it was not measured.
-        error: the standard normal error of each value, scaled by the noise that a user asks for.
+        error: a standard normal number for each value, which the page's noise setting scales.
     """
 
     t: float
@@ -28,101 +28,93 @@ class Observation(NamedTuple):
 
 
 class Observations:
-    """A list of observations that remembers what it was.
-
-    Every change is checked first, so a bad one raises and changes nothing.
-    """
+    """A list of observations with undo. A change is checked first, so an invalid one raises and changes nothing."""
 
     def __init__(self, channels: int, *, seed: int = 0):
-        """No observations yet; `seed` is that of their errors."""
+        """Makes an empty list; `seed` is that of the errors."""
         self.channels = channels
         self.rows: tuple[Observation, ...] = ()
-        self._past: deque[tuple[Observation, ...]] = deque(maxlen=UNDO)
+        self._history: deque[tuple[Observation, ...]] = deque(maxlen=MAX_UNDO)
         self._random = np.random.default_rng(seed)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def add(self, t: float, y: Sequence[float]) -> int:
-        """One more; returns its place."""
-        self._check_room(1)
-        self._become((*self.rows, self._row(t, y)))
+        """Adds an observation and returns its index."""
+        message = f"The playground takes {MAX_OBSERVATIONS} observations at most. Delete one to add another."
+        checks.require(len(self.rows) < MAX_OBSERVATIONS, message)
+        self._replace_rows((*self.rows, self._make_row(t, y)))
         return len(self.rows) - 1
 
-    def remember(self) -> None:
-        """What is now is what `undo` comes back to, whatever `move` does; call it when a drag begins."""
-        self._past.append(self.rows)
+    def start_drag(self) -> None:
+        """Makes the rows as they are the state to which `undo` returns after any number of `move`s."""
+        self._history.append(self.rows)
 
     def move(self, place: int, t: float, channel: int, value: float) -> None:
-        """Brings one value elsewhere, as a step of a drag: `undo` goes back to the last `remember`."""
-        self._replace(place, t, channel, value, remember=False)
+        """Changes one value and its time, as a step of a drag: `undo` returns to the last `start_drag`."""
+        self._set_value(place, t, channel, value, undoable=False)
 
     def set(self, place: int, t: float, channel: int, value: float) -> None:
-        """Changes one value and the time it was measured; NaN takes the value away."""
-        self._replace(place, t, channel, value, remember=True)
+        """Changes one value and its time; NaN removes the value."""
+        self._set_value(place, t, channel, value, undoable=True)
 
     def delete(self, place: int) -> None:
-        """Takes one away."""
+        """Deletes an observation."""
         self._check_place(place)
-        self._become((*self.rows[:place], *self.rows[place + 1 :]))
+        self._replace_rows((*self.rows[:place], *self.rows[place + 1 :]))
 
     def load(self, rows: Iterable[tuple[float, Sequence[float]]]) -> None:
-        """Takes others in place of these."""
+        """Replaces all observations."""
         rows = list(rows)
-        checks.require(
-            len(rows) <= CAPACITY, f"There are {len(rows)} observations; the playground takes {CAPACITY} at most. Leave some out."
-        )
-        self._become(tuple(self._row(t, y) for t, y in rows))
+        message = f"There are {len(rows)} observations; the playground takes {MAX_OBSERVATIONS} at most. Leave some out."
+        checks.require(len(rows) <= MAX_OBSERVATIONS, message)
+        self._replace_rows(tuple(self._make_row(t, y) for t, y in rows))
 
     def clear(self) -> None:
-        """Takes all away."""
+        """Deletes all observations."""
         if self.rows:
-            self._become(())
+            self._replace_rows(())
 
     def undo(self) -> bool:
-        """Takes the last change back; says whether there was one."""
-        while self._past:
-            before = self._past.pop()
+        """Undoes the last change, and returns whether there was one."""
+        while self._history:
+            before = self._history.pop()
             if before != self.rows:
                 self.rows = before
                 return True
         return False
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times `[n]`, values `[n, channels]` and their errors."""
+        """Times `[n]`, values `[n, channels]` and their errors `[n, channels]`."""
         t = np.array([row.t for row in self.rows], np.float64)
         parts = ([row.y for row in self.rows], [row.error for row in self.rows])
         y, error = (np.array(part, np.float64).reshape(len(t), self.channels) for part in parts)
         return t, y, error
 
-    def _replace(self, place: int, t: float, channel: int, value: float, *, remember: bool) -> None:
+    def _set_value(self, place: int, t: float, channel: int, value: float, *, undoable: bool) -> None:
         self._check_place(place)
         checks.require(0 <= channel < self.channels, f"There is no channel {channel}; there are {self.channels}.")
         old = self.rows[place]
         y = (*old.y[:channel], value, *old.y[channel + 1 :])
-        new = Observation(*self._checked(t, y), old.error)
-        self._become((*self.rows[:place], new, *self.rows[place + 1 :]), remember=remember)
+        new = Observation(*self._check_row(t, y), old.error)
+        self._replace_rows((*self.rows[:place], new, *self.rows[place + 1 :]), undoable=undoable)
 
-    def _row(self, t: float, y: Sequence[float]) -> Observation:
-        t, y = self._checked(t, y)
+    def _make_row(self, t: float, y: Sequence[float]) -> Observation:
+        t, y = self._check_row(t, y)
         return Observation(t, y, tuple(self._random.standard_normal(self.channels).tolist()))
 
-    def _checked(self, t: float, y: Sequence[float]) -> tuple[float, tuple[float, ...]]:
+    def _check_row(self, t: float, y: Sequence[float]) -> tuple[float, tuple[float, ...]]:
         checks.require(math.isfinite(t), f"A time is {t!r}; expected a finite number.")
         checks.require(len(y) == self.channels, f"An observation has {len(y)} value(s); expected {self.channels}.")
         checks.require(not any(math.isinf(v) for v in y), "A value is infinite; expected a finite number, or nothing.")
         checks.require(not all(math.isnan(v) for v in y), "An observation has no value at all. Delete it instead.")
         return float(t), tuple(float(v) for v in y)
 
-    def _check_room(self, more: int) -> None:
-        checks.require(
-            len(self.rows) + more <= CAPACITY, f"The playground takes {CAPACITY} observations at most. Delete one to add another."
-        )
-
     def _check_place(self, place: int) -> None:
         checks.require(0 <= place < len(self.rows), f"There is no observation {place}; there are {len(self.rows)}.")
 
-    def _become(self, rows: tuple[Observation, ...], *, remember: bool = True) -> None:
-        if remember:
-            self._past.append(self.rows)
+    def _replace_rows(self, rows: tuple[Observation, ...], *, undoable: bool = True) -> None:
+        if undoable:
+            self._history.append(self.rows)
         self.rows = rows

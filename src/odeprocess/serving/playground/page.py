@@ -1,4 +1,4 @@
-"""The page: Panel's controls around Bokeh's plots, and a `Session` behind them."""
+"""The page: Panel widgets around Bokeh plots, which show a `PageState`."""
 
 import asyncio
 from typing import Any
@@ -8,30 +8,31 @@ import panel as pn
 from bokeh.models import ColumnDataSource, CustomJS
 
 from .bokeh_plots import Plots
-from .descriptions import band_widths
 from .model_menu import ModelMenu
-from .model_view import GAUSSIAN
+from .model_view import GAUSSIAN_PROCESS
+from .page_state import PageState
 from .predictions import Prediction
-from .session import Session
-from .theme import Painter, asset, number
-from .widgets import Controls, Texts
+from .status_text import describe_bands
+from .theme import Theme, asset, format_number
+from .widgets import Controls, Messages
 
-PAUSE = 150  # milliseconds after the last change, before what takes longer begins
-NEWS = 1000  # milliseconds between two looks at what is being trained
+PAUSE = 150  # milliseconds after the last change until slow predictions start; chosen by hand
+PROGRESS_INTERVAL = 1000  # milliseconds between updates about models that are being trained; chosen by hand
+NARROW, WIDE = "minmax(0, 2fr)", "minmax(0, 3fr)"  # columns of a CSS grid: the phase portrait, and the channels
 
 
 class Page:
-    """What one visitor sees."""
+    """One open page."""
 
-    def __init__(self, gallery: ModelMenu, theme: str = "light"):
-        """A page for a new visitor."""
-        self.gallery, self.session, self.painter = gallery, Session(gallery.views), Painter(theme)
-        self.gestures, self.texts = ColumnDataSource(data={}, name="gestures"), Texts()
-        self.controls = Controls(self.session, self)
-        self.stage = pn.Column(sizing_mode="stretch_width", margin=0)
+    def __init__(self, menu: ModelMenu, theme: str = "light"):
+        """Makes a page without observations."""
+        self.menu, self.state, self.theme = menu, PageState(menu.views), Theme(theme)
+        self.gestures, self.messages = ColumnDataSource(data={}, name="gestures"), Messages()
+        self.controls = Controls(self.state, self)
+        self.plot_grid = pn.Column(sizing_mode="stretch_width", margin=0)
         self.doc: Any = pn.state.curdoc
-        self._pause, self._revision = None, 0
-        self.gestures.on_change("data", lambda attribute, old, new: self._gesture(new))
+        self._pause_timer, self._revision = None, 0
+        self.gestures.on_change("data", lambda attribute, old, new: self._handle_gesture(new))
         self.build()
 
     def template(self) -> Any:
@@ -39,138 +40,139 @@ class Page:
         page = pn.Template(asset("page.html"))
         page.add_variable("css", asset("page.css"))
         page.add_variable("logo", asset("logo.svg").replace("<svg ", '<svg width="28" height="28" aria-hidden="true" '))
-        for name, part in {**self.controls.parts, **self.texts.parts, "plots": self.stage}.items():
+        for name, part in {**self.controls.parts, **self.messages.parts, "plots": self.plot_grid}.items():
             page.add_panel(name, part)
         page.add_variable("icon", f"data:image/svg+xml,{quote(asset('logo.svg'))}")
-        if self.gallery.news:
-            self._news = pn.state.add_periodic_callback(self._arrivals, NEWS)
+        if self.menu.progress:
+            self._progress_timer = pn.state.add_periodic_callback(self._update_menu, PROGRESS_INTERVAL)
         if self.doc is not None:
-            args = {"gestures": self.gestures, "drawn": self.painter.theme}
-            self.doc.js_on_event("document_ready", CustomJS(args=args, code=asset("ready.js")))
+            args = {"gestures": self.gestures, "drawn": self.theme.name}
+            self.doc.js_on_event("document_ready", CustomJS(args=args, code=asset("page_setup.js")))
         return page
 
     def build(self) -> None:
-        """Plots for the view on show and what is beside it."""
-        session = self.session
-        self.plots = Plots(session.view, list(session.columns()), self.painter, self.gestures)
+        """Makes the plots of the chosen model and of those beside it."""
+        state = self.state
+        self.plots = Plots(state.view, list(state.columns()), self.theme, self.gestures)
         columns = [
             pn.Column(*(_pane(fig) for fig in c.figures), margin=0, sizing_mode="stretch_width") for c in self.plots.columns
         ]
         phases = [_pane(c.phase) for c in self.plots.columns if c.phase is not None]
-        across = "minmax(0, 3fr) minmax(0, 2fr)" if phases and len(columns) == 1 else f"repeat({len(columns)}, minmax(0, 1fr))"
-        self.stage.stylesheets = [asset("stage.css").replace("ACROSS", across)]
-        self.stage[:] = [*columns, *phases]
+        grid = f"{WIDE} {NARROW}" if phases and len(columns) == 1 else f"repeat({len(columns)}, minmax(0, 1fr))"
+        self.plot_grid.stylesheets = [asset("plots.css").replace("COLUMNS", grid)]
+        self.plot_grid[:] = [*columns, *phases]
         self.refresh()
 
     def refresh(self, *, points: bool = True) -> None:
-        """Asks the models anew and draws what they say; `points=False` while the browser moves a point by itself."""
-        session, self._revision = self.session, self._revision + 1
-        found = session.predictions()
-        t, y = session.shown()
+        """Predicts again and updates the plots; without `points` while the browser moves a dragged point itself."""
+        state, self._revision = self.state, self._revision + 1
+        predictions = state.predict()
+        t, y = state.shown_observations()
         with pn.io.hold():
-            self.plots.make_room(list(found.values()), y)
-            self.plots.suggest(None)
+            self.plots.fit_ranges(list(predictions.values()), y)
+            self.plots.show_suggestion(None)
             if points:
                 self.plots.show_points(t, y)
-            self._draw(found)
-            self.controls.show(t, y)
-        self._later()
+            self._show(predictions)
+            self.controls.show_observations(t, y)
+        self._schedule_slow_predictions()
 
     def attempt(self, action: Any, *, points: bool = True) -> None:
-        """Does what a user asked and shows what came of it and what it says; or says why not, and changes nothing."""
-        before = self.session.state()
+        """Runs a user's action and shows the result and any text that it returns; if it raises, shows why and undoes it."""
+        before = self.state.snapshot()
         try:
-            said = action()
+            text = action()
             self.refresh(points=points)
         except ValueError as error:
-            self.session.restore(before)
-            self.texts.complain(str(error))
+            self.state.restore(before)
+            self.messages.show_error(str(error))
             self.refresh()
             return
-        self.texts.complain("")
-        if isinstance(said, str):
-            self.texts.tell(said)
+        self.messages.show_error("")
+        if isinstance(text, str):
+            self.messages.show_text(text)
 
     def suggest(self) -> None:
-        """Draws when to measure next."""
-        t = self.session.suggestion()
-        self.plots.suggest(t)
-        self.texts.tell(f"Measure next at {self.session.view.time} = {number(t)}: there one more observation tells most.")
+        """Shows the time to measure at next."""
+        t = self.state.suggest_time()
+        self.plots.show_suggestion(t)
+        text = f"Measure next at {self.state.view.time} = {format_number(t)}: there a new observation is most informative."
+        self.messages.show_text(text)
 
-    def program(self) -> str:
-        """A program that draws what is shown."""
-        return self.session.program(self._ranges())
+    def script(self) -> str:
+        """A Python program that draws what is shown."""
+        return self.state.script(self._ranges())
 
-    def picture(self) -> bytes:
+    def figure_png(self) -> bytes:
         """What is shown, as a PNG file."""
-        return self.session.picture(self._ranges())
+        return self.state.figure_png(self._ranges())
 
     def _ranges(self) -> list[tuple[float, float]]:
         return [(float(r.start), float(r.end)) for r in self.plots.y_ranges]
 
-    def _draw(self, found: dict[str, Prediction]) -> None:
-        titles, session = list(self.session.columns()), self.session
-        for title, each in found.items():
-            self.plots.columns[titles.index(title)].show(each, session.settings.draws, session.view.channels)
-        first = found.get(titles[0])
+    def _show(self, predictions: dict[str, Prediction]) -> None:
+        titles, state = list(self.state.columns()), self.state
+        for title, each in predictions.items():
+            self.plots.columns[titles.index(title)].show(each, state.settings.draws, state.view.channels)
+        first = predictions.get(titles[0])
         if first is not None:
-            self.texts.describe(band_widths(session, first))
+            self.messages.show_bands(describe_bands(state, first))
 
-    def _later(self) -> None:
-        """What takes longer (refinement, a Gaussian process) waits until the user pauses."""
-        settings = self.session.settings
-        if self.doc is None or not (settings.refine or GAUSSIAN in settings.beside):
+    def _schedule_slow_predictions(self) -> None:
+        """Starts refinement and the Gaussian process when the user pauses."""
+        settings = self.state.settings
+        if self.doc is None or not (settings.refine or GAUSSIAN_PROCESS in settings.beside):
             return
-        if self._pause is not None:
-            self.doc.remove_timeout_callback(self._pause)
-        self._pause = self.doc.add_timeout_callback(self._work, PAUSE)
+        if self._pause_timer is not None:
+            self.doc.remove_timeout_callback(self._pause_timer)
+        self._pause_timer = self.doc.add_timeout_callback(self._predict_slowly, PAUSE)
 
-    async def _work(self) -> None:
-        self._pause, asked, session = None, self._revision, self.session
-        self.texts.work("working it out …")
+    async def _predict_slowly(self) -> None:
+        self._pause_timer, revision, state = None, self._revision, self.state
+        self.messages.show_work("computing …")
         try:
-            if session.settings.refine:
-                found = await asyncio.to_thread(session.predictions, refine=True)
-                self._when_current(asked, found)
-            if GAUSSIAN in session.settings.beside:
-                found = await asyncio.to_thread(session.baseline)
-                self._when_current(asked, {GAUSSIAN: found})
+            if state.settings.refine:
+                predictions = await asyncio.to_thread(state.predict, refine=True)
+                self._show_if_current(revision, predictions)
+            if GAUSSIAN_PROCESS in state.settings.beside:
+                prediction = await asyncio.to_thread(state.predict_gaussian_process)
+                self._show_if_current(revision, {GAUSSIAN_PROCESS: prediction})
         except (ValueError, ImportError) as error:
-            self.texts.complain(str(error))
-        if asked == self._revision:
-            self.texts.work("refined" if session.settings.refine and len(session.observations) else "")
+            self.messages.show_error(str(error))
+        if revision == self._revision:
+            self.messages.show_work("refined" if state.settings.refine and len(state.observations) else "")
 
-    def _arrivals(self) -> None:
-        """More models may have been trained since."""
-        self.session.views = self.gallery.views
-        self.controls.offer(self.gallery.views, self.gallery.news)
-        if not self.gallery.news:
-            self._news.stop()
-
-    def _when_current(self, asked: int, found: dict[str, Prediction]) -> None:
-        if asked == self._revision:
+    def _show_if_current(self, revision: int, predictions: dict[str, Prediction]) -> None:
+        if revision == self._revision:
             with pn.io.hold():
-                self._draw(found)
+                self._show(predictions)
 
-    def _gesture(self, data: dict[str, Any]) -> None:
-        """What a user did in a plot."""
+    def _update_menu(self) -> None:
+        """Adds the models that have been trained since, and shows the progress of others."""
+        self.state.views = self.menu.views
+        self.controls.show_models(self.menu.views, self.menu.progress)
+        if not self.menu.progress:
+            self._progress_timer.stop()
+
+    def _handle_gesture(self, data: dict[str, Any]) -> None:
+        """Does what a user did in a plot."""
         kind, channel, place, t, y = (data[name][0] for name in ("kind", "channel", "place", "t", "y"))
-        session = self.session
+        state = self.state
         if kind in ("light", "dark"):
             with pn.io.hold():
-                self.painter.switch(kind)
+                self.theme.switch(kind)
         elif kind == "add":
-            self.attempt(lambda: session.add(channel, t, y))
+            self.attempt(lambda: state.add_click(channel, t, y))
         elif kind == "select":
             self.controls.select(place)
         elif kind == "grab":
-            session.observations.remember()
+            state.observations.start_drag()
         elif kind == "move":
-            self.attempt(lambda: session.move(place, t, channel, y), points=False)
+            self.attempt(lambda: state.drag(place, t, channel, y), points=False)
         elif kind == "drop":
-            self.attempt(lambda: session.move(place, t, channel, y))
+            self.attempt(lambda: state.drag(place, t, channel, y))
         elif kind == "delete":
-            self.attempt(lambda: session.observations.delete(place))
+            self.attempt(lambda: state.observations.delete(place))
         elif kind == "delete-selected":
             self.controls.delete_selected()
 

@@ -1,4 +1,4 @@
-"""Colours, light and dark. What is drawn by Bokeh is painted here; what is HTML takes the same from `assets/page.css`."""
+"""The colours of the plots, light and dark. The same colours of the HTML are in `assets/page.css`."""
 
 from importlib import resources
 from typing import Any
@@ -35,30 +35,34 @@ def asset(name: str) -> str:
     return resources.files("odeprocess.serving.playground").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def number(x: float) -> str:
-    """Three digits, with a proper sign."""
+def format_number(x: float) -> str:
+    """A number with three digits and a typographic minus."""
     return f"{x:.3g}".replace("-", "−")
 
 
-class Painter:
-    """Remembers which property of which Bokeh model has which colour, so that all can change at once."""
+class Theme:
+    """The colours of a page's Bokeh models; it lists them, so that all can change at once.
 
-    def __init__(self, theme: str):
-        """A painter for `"light"` or `"dark"`."""
-        self.theme, self._jobs = theme, []
+    Attributes:
+        name: `"light"` or `"dark"`.
+    """
 
-    def paint(self, model: Any, **colours: str) -> None:
-        """Gives properties of a model their colours: `paint(title, text_color="ink")`."""
-        for name, colour in colours.items():
-            self._jobs.append((model, name, colour))
-            setattr(model, name, PALETTES[self.theme][colour])
+    def __init__(self, name: str):
+        """Starts without models."""
+        self.name, self._coloured = name, []
 
-    def switch(self, theme: str) -> None:
-        """Paints everything anew."""
-        self.theme = theme
-        for model, name, colour in self._jobs:
-            setattr(model, name, PALETTES[theme][colour])
+    def colour(self, model: Any, **colours: str) -> None:
+        """Sets colours of a model: `colour(title, text_color="ink")`."""
+        for field, colour in colours.items():
+            self._coloured.append((model, field, colour))
+            setattr(model, field, PALETTES[self.name][colour])
 
-    def forget(self) -> None:
-        """What was painted so far is gone from the page."""
-        self._jobs = []
+    def switch(self, name: str) -> None:
+        """Changes all colours to those of another theme."""
+        self.name = name
+        for model, field, colour in self._coloured:
+            setattr(model, field, PALETTES[name][colour])
+
+    def clear(self) -> None:
+        """Forgets all models, because they are no longer on the page."""
+        self._coloured = []

@@ -1,8 +1,8 @@
-// A table of native inputs. It is drawn anew when rows come or go; otherwise only values change, so that focus stays.
+// A table of native inputs. It is drawn again when rows are added or deleted; otherwise only values change, so that the focus stays.
 export function render({model}) {
   const root = document.createElement("div");
   let serial = 0;
-  const tell = (kind, place, row) => { model.edit = {kind, place, row, serial: ++serial}; };
+  const send = (kind, place, row) => { model.edit = {kind, place, row, serial: ++serial}; };
   const read = (inputs) => inputs.map((input) => input.value.trim() === "" ? null : Number(input.value));
   const shown = (value) => value == null ? "" : String(Number(value.toPrecision(5)));
 
@@ -22,12 +22,12 @@ export function render({model}) {
     button.setAttribute("aria-label", fresh ? "Add this observation" : `Delete observation ${place + 1}`);
     tr.insertCell().append(button);
     if (fresh) {
-      const add = () => tell("add", -1, read(inputs));
+      const add = () => send("add", -1, read(inputs));
       button.addEventListener("click", add);
       inputs.forEach((input) => input.addEventListener("keydown", (event) => event.key === "Enter" && add()));
     } else {
-      button.addEventListener("click", () => tell("delete", place, []));
-      inputs.forEach((input) => input.addEventListener("change", () => tell("set", place, read(inputs))));
+      button.addEventListener("click", () => send("delete", place, []));
+      inputs.forEach((input) => input.addEventListener("change", () => send("set", place, read(inputs))));
     }
     return tr;
   }
