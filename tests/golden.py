@@ -246,7 +246,7 @@ def of_expectation_maximisation() -> Numbers:
     """Expectation–maximisation on enough series for a prior of several parts, and posteriors under it."""
     series = curves(60)
     options = odp.FitOptions(epochs=2, em_epochs=2, batch_size=20, learning_rate=1e-2)
-    fit = odp.fit(small("ndp-linear", components=3, solver=FEW), series, sampler=SAMPLER, options=options)
+    fit = odp.fit(series, small("ndp-linear", components=3, solver=FEW), sampler=SAMPLER, options=options)
     return {**training(fit), **inference(fit.model, series, TIMES)}
 
 

@@ -61,7 +61,7 @@ def test_every_experiment_can_be_planned_and_the_papers_values_have_their_cells(
 
 
 def test_the_command_offers_every_experiment():
-    assert set(get_args(app.Name)) == {*NAMES, "all"} and [each.name for each in find_experiments("all")] == list(NAMES)
+    assert set(get_args(app.Experiment)) == {*NAMES, "all"} and [each.name for each in find_experiments("all")] == list(NAMES)
 
 
 def test_the_key_of_a_run_depends_on_all_its_settings():
