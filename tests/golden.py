@@ -246,7 +246,7 @@ def of_expectation_maximisation() -> Numbers:
     """Expectation–maximisation on enough series for a prior of several parts, and posteriors under it."""
     series = curves(60)
     options = odp.FitOptions(epochs=2, em_epochs=2, batch_size=20, learning_rate=1e-2)
-    fit = odp.fit(small("ndp-linear", components=3, solver=FEW), series, sampler=SAMPLER, options=options)
+    fit = odp.fit(series, small("ndp-linear", components=3, solver=FEW), sampler=SAMPLER, options=options)
     return {**training(fit), **inference(fit.model, series, TIMES)}
 
 
@@ -420,7 +420,7 @@ def of_float32() -> Numbers:
     t, y = first_points(curves(), 3)
     with jax.enable_x64(False):
         for name in ("np", "ndp"):
-            fit = odp.fit(small(name), curves(), sampler=SAMPLER, options=OPTIONS)
+            fit = odp.fit(curves(), small(name), sampler=SAMPLER, options=OPTIONS)
             posterior = fit.model.condition(t, y, key=jr.key(3), draws=16)
             assert jax.tree.leaves(fit.model.process)[0].dtype == np.float32
             found |= under(name, {"loss": flat(fit.history.loss), "mean": flat(posterior.mean(TIMES))})

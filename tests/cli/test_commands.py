@@ -104,7 +104,7 @@ def test_data_lists_and_exports_the_built_in_sets(tmp_path):
 def test_help_is_quick_and_says_what_there_is():
     code = """if True:
         import sys
-        from odeprocess.cli import main
+        from odeprocess.cli.app import main
         sys.argv = ["odeprocess", "fit", "--help"]
         try:
             main()
