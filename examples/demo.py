@@ -26,10 +26,10 @@ DOSE = 320.0  # mg
 TYPICAL = np.array([1.2, 2.8, 32.0])  # absorption rate (1/h), clearance (L/h), volume (L) of the typical patient
 SPREAD = np.array([0.5, 0.3, 0.2])  # standard deviations of their logarithms between patients
 NOISE = 0.1  # standard deviation of the logarithm of a measurement
-COLUMNS = ["patient", "hours", "mg_per_L"]
 DAY = 24.0  # hours
-PATIENTS, FRESH = 200, 100
-GIVEN = (1, 2, 4)  # samples after which new patients are predicted
+PATIENTS, FRESH = 160, 32
+PLAN = np.array([1.0, 2.5, 5.0, 8.0, 11.0, 14.0, 18.0, 23.0])  # hours, of the fresh patients' samples, give or take half an hour
+GIVEN = (1, 2, 4)  # first samples after which fresh patients are predicted
 
 SEEDS = (0, 1, 2)
 ROWS = {"np": "neural process (NP)", "ndp": "neural ODE process (NDP)"}
@@ -42,38 +42,42 @@ def concentration(hours: np.ndarray, absorption: float, clearance: float, volume
     return scale * (np.exp(-elimination * hours) - np.exp(-absorption * hours))
 
 
-def simulate(rng: np.random.Generator, count: int, fewest: int, most: int) -> pd.DataFrame:
-    """A long table of patients: each has a few samples with noise, at times of its own."""
-    rows = []
-    for patient in range(count):
-        parameters = TYPICAL * np.exp(SPREAD * rng.normal(size=3))
-        hours = np.sort(np.r_[rng.uniform(0.25, 3.0, 2), rng.uniform(0.25, DAY, rng.integers(fewest, most + 1) - 2)]).round(2)
-        values = concentration(hours, *parameters) * np.exp(NOISE * rng.normal(size=len(hours)))
-        rows += [(f"patient {patient + 1}", at, value) for at, value in zip(hours, values.round(3), strict=True)]
-    return pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(COLUMNS[:2])
+def simulate(rng: np.random.Generator, times: list[np.ndarray]) -> tuple[pd.DataFrame, np.ndarray]:
+    """A long table of patients with samples at some `times` each, with noise; also the parameters of each patient."""
+    parameters, tables = TYPICAL * np.exp(SPREAD * rng.normal(size=(len(times), 3))), []
+    for i, hours in enumerate(times):
+        values = concentration(hours, *parameters[i]) * np.exp(NOISE * rng.normal(size=len(hours)))
+        tables.append(pd.DataFrame({"patient": f"patient {i + 1}", "hours": hours, "mg_per_L": values.round(3)}))
+    return pd.concat(tables, ignore_index=True), parameters
 
 
 def predict_patients(console: Console) -> dict:
-    """Trains on a table of patients, scores fresh ones, draws the predictions of two."""
+    """Trains on a table of patients, scores fresh ones, and draws the predictions of two."""
     rng = np.random.default_rng(0)
-    patients, fresh = simulate(rng, PATIENTS, 4, 8), simulate(rng, FRESH, 8, 8)
+    irregular = [np.unique(rng.uniform(0.25, DAY, rng.integers(4, 10)).round(2)) for _ in range(PATIENTS)]
+    planned = [(PLAN + rng.uniform(-0.5, 0.5, len(PLAN))).round(2) for _ in range(FRESH)]
+    patients, (fresh, parameters) = simulate(rng, irregular)[0], simulate(rng, planned)
     patients.to_csv(OUT / "patients.csv", index=False)
     fresh.to_csv(OUT / "fresh.csv", index=False)
     console.print(patients.head(4).to_string(index=False), style="dim")
     console.print(f"{OUT / 'patients.csv'} has {len(patients)} samples of {PATIENTS} patients.\n")
+
     began = time.perf_counter()
     with console.status("Compiling, training and calibrating a model of the patients …"):
         forecaster = odp.Forecaster(effort="quick", verbose=False)
         forecaster.fit(OUT / "patients.csv", series="patient", time="hours", values="mg_per_L", origin="absolute")
     seconds = time.perf_counter() - began
-    scores = {}
+    forecaster.save(OUT / "patients-model")
+
+    scores, predicted, grid = {}, {}, np.linspace(0.25, DAY, 96)
     with console.status("Predicting fresh patients …"):
         for count in (0, *GIVEN):
-            row = forecaster.evaluate(fresh, count, "interpolation").iloc[0]
+            row = forecaster.evaluate(fresh, count, "forecast").iloc[0]
             scores[count] = {"crps": float(row["crps"]), "coverage": float(row["coverage"])}
-        draw_patients(forecaster, OUT / "patients.png")
-    forecaster.save(OUT / "patients-model")
-    table = Table(title=f"{FRESH} fresh patients: the other samples, predicted")
+        for count in GIVEN:
+            predicted[count] = forecaster.predict(fresh.groupby("patient").head(count), times=grid)
+        draw_patients(fresh, parameters, predicted, OUT / "patients.png")
+    table = Table(title=f"{FRESH} fresh patients, given their first samples: the later ones predicted")
     for column in ("samples given", "CRPS (mg/L)", "inside the 90 % interval"):
         table.add_column(column, justify="right", no_wrap=True)
     for count, row in scores.items():
@@ -83,34 +87,30 @@ def predict_patients(console: Console) -> dict:
     return {"train_seconds": seconds, "by_samples_given": scores}
 
 
-def draw_patients(forecaster: odp.Forecaster, path: Path) -> None:
-    """Draws predictions of two new patients after 1, 2 and 4 samples, with the truth."""
-    people = {"slow elimination": TYPICAL * [0.8, 0.7, 1.1], "fast elimination": TYPICAL * [1.4, 1.4, 0.9]}
-    at, rng = np.array([2.5, 9.0, 0.75, 16.0]), np.random.default_rng(5)
-    samples = {name: concentration(at, *p) * np.exp(NOISE * rng.normal(size=len(at))) for name, p in people.items()}
-    given = [(f"{name}, {n}", at[i], samples[name][i]) for name in people for n in GIVEN for i in range(n)]
-    times = np.linspace(0.25, DAY, 96)
-    predicted = forecaster.predict(pd.DataFrame(given, columns=COLUMNS), times=times)
-    figure, axes = plt.subplots(2, 3, figsize=(10, 5.2), sharex=True, sharey=True, layout="constrained")
-    for row, (name, parameters) in zip(axes, people.items(), strict=True):
+def draw_patients(fresh: pd.DataFrame, parameters: np.ndarray, predicted: dict[int, pd.DataFrame], path: Path) -> None:
+    """Draws two fresh patients, at the quartiles of elimination: predictions after 1, 2 and 4 samples, and the truth."""
+    by_elimination = np.argsort(parameters[:, 1] / parameters[:, 2])
+    people = {"slow elimination": by_elimination[FRESH // 4], "fast elimination": by_elimination[-FRESH // 4]}
+    figure, axes = plt.subplots(2, len(GIVEN), figsize=(10, 5.2), sharex=True, sharey=True, layout="constrained")
+    for row, (title, i) in zip(axes, people.items(), strict=True):
+        samples = fresh[fresh["patient"] == f"patient {i + 1}"]
+        at, values = samples["hours"].to_numpy(), samples["mg_per_L"].to_numpy()
         for ax, n in zip(row, GIVEN, strict=True):
-            found = predicted[predicted["patient"] == f"{name}, {n}"]
-            ax.fill_between(
-                times, found["q0.05"], found["q0.95"], color=COLOURS[0], alpha=0.2, linewidth=0, label="90 % of measurements"
-            )
-            ax.plot(times, found["mean"], color=COLOURS[0], linewidth=2.2, label="predicted mean")
-            ax.plot(times, concentration(times, *parameters), color=TRUTH, linestyle=(0, (4, 2)), linewidth=1.6, label="truth")
-            ax.plot(at[:n], samples[name][:n], "o", color=INK, markersize=6, zorder=5, label="samples given")
-            ax.plot(at[n:], samples[name][n:], "o", color=INK, markerfacecolor="white", markersize=6, label="later samples")
+            found = predicted[n][predicted[n]["patient"] == f"patient {i + 1}"]
+            t, low, high = (found[name] for name in ("hours", "q0.05", "q0.95"))
+            ax.fill_between(t, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label="90 % interval of measurements")
+            ax.plot(t, found["mean"], color=COLOURS[0], linewidth=2.2, label="predicted mean")
+            ax.plot(t, concentration(t, *parameters[i]), color=TRUTH, linestyle=(0, (4, 2)), linewidth=1.6, label="truth")
+            ax.plot(at[:n], values[:n], "o", color=INK, markersize=6, zorder=5, label="samples given")
+            ax.plot(at[n:], values[n:], "o", color=INK, markerfacecolor="white", markersize=5, zorder=4, label="later samples")
             ax.spines[["top", "right"]].set_visible(False)
-            if row is axes[0]:
-                ax.set_title(f"after {n} sample{'s' if n > 1 else ''}", fontsize=12)
-            else:
-                ax.set_xlabel("hours after the dose")
-        row[0].set_ylabel(f"{name}\nconcentration (mg/L)")
-    axes[0, 0].set(xlim=(0, DAY), ylim=(0, None), xticks=np.arange(0, 25, 6))
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+        row[0].set_ylabel(f"{title}\nconcentration (mg/L)")
+    for ax, n in zip(axes[0], GIVEN, strict=True):
+        ax.set_title(f"after {n} sample{'s' if n > 1 else ''}", fontsize=12)
+    for ax in axes[1]:
+        ax.set_xlabel("hours after the dose")
+    axes[0, 0].set(xlim=(0, DAY), ylim=(0, None), xticks=np.arange(0, DAY + 1, 6))
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     figure.savefig(path, dpi=100)
     plt.close(figure)
 

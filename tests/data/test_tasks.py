@@ -126,7 +126,7 @@ def test_every_point_is_as_likely_as_any_other():
         ({"split": "sideways"}, "`split` is 'sideways'"),
         ({"shared": "all"}, "`shared`"),
         ({"empty": 1.0}, "`empty`"),
-        ({"empty": 0.1, "first_point": True}, "always in"),
+        ({"empty": 0.1, "first_point": True}, "into every context"),
         ({"context": 5}, "`context` is 5"),
     ],
 )

@@ -15,7 +15,7 @@ from odeprocess.common.distributions import Bernoulli, Normal
 from odeprocess.data.tasks import Task
 from odeprocess.inference import batched
 from odeprocess.process import Extent, PointEncoder
-from odeprocess.process.aggregation import AGGREGATIONS, MOST
+from odeprocess.process.aggregation import AGGREGATIONS, LARGEST_SCORE
 from odeprocess.process.networks import Linear
 
 CASE = "ndp"
@@ -80,7 +80,7 @@ def test_aggregations_are_what_they_are_called():
 
     attention, precision = AGGREGATIONS["attention"], AGGREGATIONS["precision"]
     found = attention.read(attention.sums(features, seen, last), count)
-    weights = scipy.special.softmax(MOST * np.tanh(raw / MOST), axis=0)
+    weights = scipy.special.softmax(LARGEST_SCORE * np.tanh(raw / LARGEST_SCORE), axis=0)
     np.testing.assert_allclose(found, (weights * value).sum(0), rtol=1e-4, atol=1e-5)
 
     mean, log_precision = np.split(np.asarray(precision.read(precision.sums(features, seen, last), count)), 2)

@@ -324,6 +324,32 @@ def test_the_released_codes_ode_processes_can_be_had(name, r, l, order):
         assert process.decoder.readout.weight.shape == (2, l + r)
 
 
+def test_the_released_codes_formulas_hold():
+    """Codes, both heads, the decoder and σ, written out in NumPy from the layers' weights."""
+    spec = odp.variant("ndp", residual_output="relu", r_dim=6, z_dim=5, l_dim=2, h_dim=6, **RELEASED, **KNOWN)
+    process = spec.build(key=KEY)
+    rng = np.random.default_rng(0)
+    t, y, l, d = rng.normal(size=4), rng.normal(size=(4, 1)), rng.normal(size=(4, 2)), rng.normal(size=3)
+
+    def chain(layers, x):  # linear at the end
+        for i, layer in enumerate(layers):
+            x = x @ np.asarray(layer.weight, float).T + np.asarray(layer.bias, float)
+            x = np.maximum(x, 0.0) if i < len(layers) - 1 else x
+        return x
+
+    r = chain(process.inference.encoder.net.layers, np.concatenate([t[:, None], y], 1)).mean(0)
+    raw = [np.split(chain(head.net.layers, r), 2) for head in process.inference.head.heads]
+    loc, scale = np.concatenate([m for m, _ in raw]), np.concatenate([0.1 + 0.9 / (1.0 + np.exp(-s)) for _, s in raw])
+    found = process.infer(odp.Series(*(jnp.asarray(x, jnp.float32) for x in (t, y)), jnp.ones((4, 1), bool), jnp.zeros(0)))
+    np.testing.assert_allclose(found.loc, loc, atol=1e-5)
+    np.testing.assert_allclose(found.scale, scale, atol=1e-5)
+    h = np.maximum(chain(process.decoder.net.net.layers, np.concatenate([l, np.tile(d, (4, 1)), t[:, None]], 1)), 0.0)
+    mean, pre = np.split(chain([process.decoder.readout], np.concatenate([l, h], 1)), 2, 1)
+    predicted = process.likelihood(process.decoder(*(jnp.asarray(x, jnp.float32) for x in (l, d, t))))
+    np.testing.assert_allclose(predicted.mean, mean, atol=1e-5)
+    np.testing.assert_allclose(predicted.std, 0.1 + 0.9 * np.log1p(np.exp(pre)), atol=1e-5)
+
+
 def test_sigma_begins_where_the_spec_says():
     for start, low, high in ((0.0, 0.45, 0.65), (-2.0, 0.15, 0.25)):
         spec = odp.variant("ndp", latent_start=start, heads="separate", **KNOWN)

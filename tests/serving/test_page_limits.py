@@ -26,6 +26,7 @@ pytestmark = [  # Panel uses Tornado, and itself, as they were
 ]
 LONGEST = 60.0  # seconds that one step may take, on a busy machine
 MOST = 3
+AWAY = 4.0  # seconds: longer than a busy machine takes from a page to its WebSocket
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def until(law) -> None:
 
 
 def test_the_number_of_pages_is_limited(menu):
-    with mounted(menu, max_pages=MOST, away_seconds=0.5) as port, contextlib.ExitStack() as visits:
+    with mounted(menu, max_pages=MOST, away_seconds=AWAY) as port, contextlib.ExitStack() as visits:
         for _ in range(MOST):
             visits.enter_context(socket(port, page(port))).recv(LONGEST)
         refused = page(port, Accept="text/html")
@@ -82,7 +83,7 @@ def test_the_number_of_pages_is_limited(menu):
 
 
 def test_disconnected_pages_are_closed_and_freed(menu):
-    with mounted(menu, max_pages=MOST, away_seconds=0.2) as port:
+    with mounted(menu, max_pages=MOST, away_seconds=AWAY) as port:
         others = {id(each) for each in pages()}  # of servers that have ended
         first = page(port)
         with socket(port, first) as visit:
@@ -99,7 +100,7 @@ def test_disconnected_pages_are_closed_and_freed(menu):
 
 
 def test_an_idle_page_is_closed(menu):
-    with mounted(menu, max_pages=1, idle_seconds=0.5, away_seconds=0.2) as port:
+    with mounted(menu, max_pages=1, idle_seconds=0.5, away_seconds=AWAY) as port:
         with socket(port, page(port)) as visit:
             visit.recv(LONGEST)
             with pytest.raises(ConnectionClosed, match=r"1001.*has not been used"):

@@ -29,7 +29,7 @@ class ProcessForecaster(BaseForecaster):
     Arguments:
         window: rows of a window; by default all rows of a series where there are `pieces` series, otherwise half of them.
         pieces: windows to learn from, at least, if the series are long enough.
-        options: of `odeprocess.Forecaster`, such as `{"epochs": 20, "seed": 1}`.
+        options: of `odeprocess.Forecaster`, such as `{"effort": "quick", "seed": 1}`.
 
     Attributes:
         forecaster_: the trained `Forecaster`.
@@ -103,7 +103,8 @@ class ProcessForecaster(BaseForecaster):
     def get_test_params(cls, parameter_set: str = "default") -> Any:
         """Returns options for sktime's checks: hardly any training, and few shapes of arrays to compile for."""
         sizes = {"l_dim": 2, "z_dim": 4, "h_dim": 8, "r_dim": 8}
-        options = {"epochs": 1, "em_epochs": 0, "held_out": 0, "draws": 8, "refine": False, "sizes": sizes, "verbose": False}
+        options = {"model": "ndp-skip", "options": {"epochs": 1, "em_epochs": 0}, "sizes": sizes, "held_out": 0, "draws": 8}
+        options |= {"inference": "amortised", "verbose": False}
         return [{"window": 6, "pieces": 12, "options": options}, {"pieces": 2, "options": options}]
 
 

@@ -29,6 +29,7 @@ from odeprocess.common.dataclass_json import read_fields
 from odeprocess.common.storage import locked, parse_card, read_file, remove_unfinished, replace_file, version_of
 from odeprocess.data.scaling import Scaling
 from odeprocess.process import Process, Spec
+from odeprocess.process.build import build_process
 from odeprocess.process.parts import Part, find_parts
 from odeprocess.version import __version__
 
@@ -119,15 +120,14 @@ def read(folder: str | Path, parts: Iterable[Part] = ()) -> tuple[Process, Spec,
 
 def _like(folder: Path, spec: Spec) -> Process:
     """What the spec of a folder builds, with shapes in place of arrays."""
-    x64 = bool(jax.config.read("jax_enable_x64"))
-    if spec.parts:  # then an error may be that of a part, and not of the folder
-        return built_like(spec, x64)
+    if spec.parts:  # what they return is checked later: first, whether they are the parts that were trained
+        return jax.eval_shape(lambda: build_process(spec, key=jr.key(0), check=False))
     with damaged(folder):
-        return built_like(spec, x64)
+        return built_like(spec, bool(jax.config.read("jax_enable_x64")))
 
 
 def _check_own_weights(folder: Path, spec: Spec, like: Process, arrays: dict[str, np.ndarray]) -> None:
-    """Raises where the arrays of a part of one's own are others than those that were saved."""
+    """Raises where the arrays of a part of one's own are others than those that were saved, or where it returns other shapes."""
     for option, part in spec.parts.items():
         inside = f"{PLACES[option]}."
         expected = {name: leaf.shape for name, leaf in named(like).items() if name.startswith(inside)}
@@ -143,6 +143,8 @@ def _check_own_weights(folder: Path, spec: Spec, like: Process, arrays: dict[str
             f"The model in {folder} was trained with another {option} `{part.__name__}` than the one that was passed: "
             f"{'; '.join(told)}. Pass the class that it was trained with.",
         )
+    if spec.parts:
+        built_like(spec, bool(jax.config.read("jax_enable_x64")))
 
 
 @functools.lru_cache(maxsize=32)

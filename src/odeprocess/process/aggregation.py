@@ -1,7 +1,7 @@
-"""How the codes of observations become one.
+"""Aggregations: how the codes of observations become one.
 
-Each way keeps sums over observations and reads the rest off them: adding an observation costs O(1) however many came
-before, and the order in which they came has no say.
+Each keeps sums over observations and computes the aggregate from them: adding an observation costs O(1) however many came
+before, and their order does not matter.
 
 | aggregation | sums                      | what is read off                                                        |
 |-------------|---------------------------|-------------------------------------------------------------------------|
@@ -23,15 +23,15 @@ from .networks import Linear
 
 Sums = Float[Array | np.ndarray, " sums"]
 Count = Float[Array | np.ndarray, ""]
-MOST = 6.0  # of a score, either way: weights within a factor of e¹², so that float32 sums up all of them
+LARGEST_SCORE = 6.0  # either way: weights within a factor of e¹², so that float32 keeps a part of each in their sum
 
 
 class AbstractAggregation(ABC):
-    """To write one, say what is summed up of observations, what is read off the sums, and how long all of these are."""
+    """An aggregation. To write one, give it what is summed over observations, what is computed from the sums, and the sizes."""
 
     @abstractmethod
     def sizes(self, r_dim: int) -> tuple[int, int, int]:
-        """How many numbers there are in the code of one observation, in the sums, and in what is read off."""
+        """The sizes of one observation's code, of the sums, and of the aggregate that `read` returns."""
 
     @abstractmethod
     def sums(self, features: Float[Array, "n f"], seen: Bool[Array, " n"], last: Linear) -> Float[Array, " sums"]:
@@ -39,7 +39,7 @@ class AbstractAggregation(ABC):
 
     @abstractmethod
     def read(self, sums: Sums, count: Count) -> Float[Array, " read"]:
-        """What the sums over `count` observations, possibly none, say."""
+        """The aggregate of `count` observations, possibly none, from their sums."""
 
 
 class Mean(AbstractAggregation):
@@ -61,7 +61,7 @@ class AbstractWeighted(AbstractAggregation):
 
     @abstractmethod
     def weight(self, raw: Float[Array, "n r"]) -> Float[Array, "n r"]:
-        """Positive weights from what the encoder says."""
+        """Positive weights from raw numbers of the encoder."""
 
     def sums(self, features: Float[Array, "n f"], seen: Bool[Array, " n"], last: Linear) -> Float[Array, " sums"]:
         value, raw = jnp.split(jax.vmap(last)(features), 2, -1)
@@ -76,7 +76,7 @@ class Attention(AbstractWeighted):
         return 2 * r_dim, 2 * r_dim, r_dim
 
     def weight(self, raw: Float[Array, "n r"]) -> Float[Array, "n r"]:
-        return jnp.exp(MOST * jnp.tanh(raw / MOST))
+        return jnp.exp(LARGEST_SCORE * jnp.tanh(raw / LARGEST_SCORE))
 
     def read(self, sums: Sums, count: Count) -> Float[Array, " read"]:
         value, weight = jnp.split(sums, 2)
@@ -84,7 +84,7 @@ class Attention(AbstractWeighted):
 
 
 class Precision(AbstractWeighted):
-    """A standard normal belief about each number, after measurements of it with their precisions (Volpp et al., 2021)."""
+    """The posterior of a standard normal variable for each number, given measurements with precisions (Volpp et al., 2021)."""
 
     def sizes(self, r_dim: int) -> tuple[int, int, int]:
         return 2 * r_dim, 2 * r_dim, 2 * r_dim

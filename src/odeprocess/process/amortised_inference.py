@@ -1,4 +1,4 @@
-"""From a summary of the context to a belief over the latents z = (l(t0), d)."""
+"""Amortised inference: from a summary of the context to a normal distribution over the latents z = (l(t0), d)."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ class SeparateHeads(AbstractHead):
 
 
 class Inference(eqx.Module):
-    """The amortised belief q(l(t0), d | context).
+    """The amortised posterior q(l(t0), d | context).
 
     With `first` absent, one head gives both latents from the aggregate. With it, l(t0) comes from the first
     observation alone and the head gives d. Static covariates join the aggregate (and the first observation). If `counted`,
@@ -95,7 +95,7 @@ class Inference(eqx.Module):
         return summarise(self.encoder, self.encoder.features(series), series, series.mask)
 
     def belief(self, summary: Summary, static: Float[Array, " k"]) -> Normal:
-        """The belief over z that a summary stands for."""
+        """The amortised posterior over z, given a summary of the observations."""
         parts = [AGGREGATIONS[self.encoder.aggregation].read(summary.total, summary.count), static]
         if self.counted:
             parts.append(jnp.log1p(summary.count)[None])
@@ -108,7 +108,7 @@ class Inference(eqx.Module):
         return Normal(jnp.concatenate([q_l.loc, q.loc]), jnp.concatenate([q_l.scale, q.scale]))
 
     def beliefs(self, task: Task) -> tuple[Normal, Normal]:
-        """The beliefs given the context and given the target, points being encoded once where that is the same."""
+        """The amortised posteriors given the context and given the target; points are encoded once unless channels miss."""
         points, static = task.points, task.points.static
         features = None if self.encoder.missing else self.encoder.features(points)
 

@@ -19,8 +19,14 @@ from .parts import check_shapes, make_part
 from .prior import Mixture, Prior
 
 
-def build_process(spec: Any, *, key: Any) -> Process:
-    """The parts that `spec`, a `Spec` without gaps, asks for, put together."""
+def build_process(spec: Any, *, key: Any, check: bool = True) -> Process:
+    """The parts that `spec`, a `Spec` without gaps, asks for, put together.
+
+    Arguments:
+        spec: what to build.
+        key: of the weights.
+        check: whether parts of one's own are tried on arrays of zeros; see `check_shapes`.
+    """
     encoder_key, head_key, first_key, flow_key, decoder_key = jr.split(key, 5)
     encoder = _own_or("encoder", _encoder, spec, encoder_key)
     head = _started(_head, spec, head_key)
@@ -28,7 +34,7 @@ def build_process(spec: Any, *, key: Any) -> Process:
     flow = _flow(spec, flow_key)
     decoder = _own_or("decoder", _decoder, spec, decoder_key)
     likelihood = build_likelihood(spec, key=jr.fold_in(decoder_key, 1))
-    if spec.parts:
+    if spec.parts and check:
         check_shapes(encoder, flow, decoder, likelihood, spec)
     inference = Inference(encoder, head, first, counted=spec.latent_scale == "free")
     prior = Prior.standard(spec.z_dim, spec.static_dim) if spec.prior == "learned" else None

@@ -20,10 +20,10 @@ from .networks import MLP
 
 
 class Summary(eqx.Module):
-    """What the model remembers of a context.
+    """The sums over the observations of a context from which the posterior is computed.
 
     `first_t` is the time of the earliest observation (infinity before there is one), `first_y` and `first_count` the
-    sums and counts of the values at that time, by channel: ties leave the order of observations without a say.
+    sums and counts of the values at that time, by channel: with ties, the order of observations does not matter.
     """
 
     total: Float[Array | np.ndarray, "*batch sums"]
@@ -58,7 +58,8 @@ class Summary(eqx.Module):
 class AbstractEncoder(eqx.Module):
     """The code r_i of every observation: a linear map, the last layer of `net`, of features of it.
 
-    To write an encoder, give it a network, this method, the name of an aggregation, and say if it is told what is missing.
+    To write an encoder, give it a network `net`, this method, the name of its `aggregation` (`spec.aggregation`), and whether
+    single channels may be `missing` (`spec.missing`). The last layer of `net` gives `spec.code_dim` numbers.
     """
 
     net: eqx.AbstractVar[MLP]
@@ -73,8 +74,8 @@ class AbstractEncoder(eqx.Module):
 class PointEncoder(AbstractEncoder):
     """r_i = f_e(t_i, y_i), or of (t_i, y_i, mask_i) when built for missing channels.
 
-    With `waves`, it is also told sine and cosine of the time: so many waves of it, the longest of which is `slowest` long and
-    each of the others half as long as the one before. Without them a ReLU network sees little of what changes fast.
+    With `waves` (a number), sines and cosines of the time are inputs too: the longest wave has the period `slowest`, each of the
+    others half the period of the one before. Without them a ReLU network fits fast changes of time poorly.
     """
 
     net: MLP

@@ -41,7 +41,7 @@ class Velocity(eqx.Module):
         return self.field.velocity(t, l, self.prepared)
 
     def layers(self) -> Layers | None:
-        """The same as plain arrays, if the field can tell."""
+        """The same as `Layers`, if the field is of that form."""
         return self.field.layers(self.prepared)
 
 
@@ -90,7 +90,7 @@ class SecondOrder(AbstractField):
 
 
 def _prepared(net: TimedMLP | SkipMLP, d: Float[Array, " d"], timed: bool) -> Any:
-    """The first layers for one d; the weight of time is zero where the field is not told it."""
+    """The first layers for one d; the weight of time is zero where the field does not depend on it."""
     found = net.prepare(d)
     if timed:
         return found

@@ -1,7 +1,7 @@
 """Convolutional parts, for observations that are images: flattened to channels, row by row.
 
 Every frame is normalised by itself (group norm where the paper has batch norm): a frame's code must not depend on what
-else is in the batch, or padding and the order of the context would have a say.
+else is in the batch, or it would depend on padding and on the order of the context.
 """
 
 import math
@@ -25,8 +25,8 @@ from .networks import MLP, Linear
 
 ENCODER_CHANNELS = (16, 32, 64, 128)  # the paper's
 DECODER_CHANNELS = (32, 128, 64, 32)
-SMALLEST = 16  # pixels on a side: below it the four layers of the decoder do not fit
-GROUP = 16  # channels normalised together
+SMALLEST_SIDE = 16  # pixels on a side: below it the four layers of the decoder do not fit
+GROUP = 16  # channels normalised together; divides every number of channels above; chosen by hand
 
 
 class Conv(eqx.Module):
@@ -177,7 +177,7 @@ class ImageEncoder(AbstractEncoder):
 
 
 class FrameHead(AbstractHead):
-    """A belief from one frame, from which of its pixels are there, and from static covariates."""
+    """A normal distribution over latents from one frame, a mask of its pixels, and static covariates."""
 
     net: ConvNet
     head: Head
@@ -214,7 +214,8 @@ class ImageDecoder(AbstractDecoder):
 
     def __init__(self, l_dim: int, image: tuple[int, int], *, timed: bool, key: Any):
         checks.require(
-            min(image) >= SMALLEST, f"`image` is {image}; expected at least {SMALLEST} pixels on a side for this decoder."
+            min(image) >= SMALLEST_SIDE,
+            f"`image` is {image}; expected at least {SMALLEST_SIDE} pixels on a side for this decoder.",
         )
         # From the image back: two layers of stride 2 halve a side, then one of kernel 3 takes 2 off: 28, 13, 6, 4.
         half = (image[0] - 1) // 2, (image[1] - 1) // 2

@@ -10,9 +10,10 @@ from jaxtyping import Array, Float
 
 from odeprocess.common.distributions import AbstractDistribution, Bernoulli, Normal
 
-# An optimiser moves all numbers about as fast; a σ that has to fall a thousandfold would hold the others up.
+# A shared σ is floor + exp(GAIN·raw + start). An optimiser such as Adam moves all weights about as fast; without the factor a σ
+# that has to fall a thousandfold would arrive long after the others. Chosen by hand.
 GAIN = 4.0
-LEAST_ABOVE = 1e-3  # of the floor
+LEAST_ABOVE = 1e-3  # of the floor: the least distance of σ above it that `with_std_times` sets, so that its logarithm is finite
 
 
 class AbstractLikelihood(eqx.Module):

@@ -34,7 +34,7 @@ class Process(eqx.Module):
     mixture: Mixture | None = None  # of which the prior is made, in the coordinates in which that is standard
 
     def infer(self, series: Series) -> Normal:
-        """The belief over z given the unmasked observations of `series`."""
+        """The amortised posterior over z given the unmasked observations of `series`."""
         return self.inference.belief(self.inference.summarise(series), series.static)
 
     def path(self, z: Float[Array, " z"], t: Float[Array, " n"], extent: Extent = ONE_HORIZON) -> Path:
@@ -49,7 +49,7 @@ class Process(eqx.Module):
         return self.likelihood(self.decoder(path.states, z[self.l_dim :], t)), path.ok
 
     def before(self, static: Float[Array, " k"], channels: int) -> Mixture:
-        """The belief before any observation: the learned one, or the encoder's answer to an empty context."""
+        """The prior over z: the learned one, or the amortised posterior given an empty context."""
         if self.prior is not None:
             return Mixture.of(self.prior) if self.mixture is None else self.mixture.within(self.prior)
         nothing = jnp.zeros((1, channels), static.dtype)

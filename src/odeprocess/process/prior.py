@@ -10,15 +10,15 @@ from jaxtyping import Array, Float, Int
 from odeprocess.common.distributions import Normal
 from odeprocess.common.linear_algebra import solve_triangular
 
-SERIES_A_PART, MOST_PARTS = 25, 16  # of a mixture
-MEMBERS = 32  # of each part
+# Training series for each component of a mixture, and components at most; chosen by hand.
+SERIES_A_PART, MOST_PARTS = 25, 16
+MEMBERS = 32  # latents that are kept for each component, of the training series that belong to it; chosen by hand
 
 
 class Prior(eqx.Module):
-    """What is believed of the latents before any observation: normal, its mean linear in the static covariates.
+    """A normal prior over the latents, with a mean that is linear in the static covariates.
 
-    With it the process is a generative model of whole series, and a posterior can be worked out beyond the encoder's
-    guess.
+    With it the process is a generative model of whole series, so that exact inference applies, not only the encoder's.
     """
 
     loc: Float[Array, "*parts z"]
@@ -50,7 +50,7 @@ class Prior(eqx.Module):
 
 
 class Mixture(eqx.Module):
-    """What is believed of the latents, in more detail: one of several normal distributions, each with a probability.
+    """A mixture prior over the latents: one of several normal distributions, each with a probability.
 
     The latents of curves rarely fill one normal distribution: those of a sine's amplitude and phase lie on a bent sheet.
 
@@ -94,5 +94,5 @@ class Mixture(eqx.Module):
 
     @staticmethod
     def parts_for(count: int) -> int:
-        """How many distributions so many series can tell apart, with the one of them all."""
+        """The number of components for so many series, with the one of all series among them."""
         return 1 if count < 2 * SERIES_A_PART else 1 + min(MOST_PARTS, count // SERIES_A_PART)

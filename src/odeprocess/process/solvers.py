@@ -22,7 +22,7 @@ from .field import Velocity
 from .kernels import fused
 from .runge_kutta import TABLEAUS, runge_kutta_steps
 
-MAX_HORIZONS = 1024
+MAX_HORIZONS = 1024  # before or after t0: beyond, a time is more likely in another unit than meant; chosen by hand
 MOST_STEPS = 65_536  # beyond, memory and time run out before anything is answered
 LEAST_TOLERANCE = 1e-13  # float64 has sixteen digits
 METHODS = (  # of Diffrax: those that estimate their error and solve any ordinary differential equation
@@ -77,7 +77,7 @@ class Grid(AbstractSolver):
     """Equal Runge–Kutta steps with dense output.
 
     The default keeps the decoded mean of every variant, trained on the paper's sines, within 0.5 % of the predictive
-    standard deviation of a tight solve; `solver_error` tells it for a model of yours.
+    standard deviation of a tight solve; `solver_error` computes it for a model of yours.
 
     Attributes:
         steps: steps to a horizon.
@@ -85,7 +85,7 @@ class Grid(AbstractSolver):
         unroll: whether the loop over steps is unrolled; by default on GPUs, where it is faster, and on CPUs, where it would be
             slower to run and to compile, two steps in a round.
         fused: whether all steps of a batch run as one kernel (`process/fused.py`); by default on NVIDIA GPUs where there is
-            `nvcc` and the field is a network that the kernel knows, in float32. Without a GPU, `True` takes the same way
+            `nvcc` and the field is a network with two hidden tanh layers, in float32. Without a GPU, `True` takes the same way
             with plain operations, for tests.
     """
 
@@ -189,7 +189,7 @@ class Adaptive(AbstractSolver):
             saveat=dfx.SaveAt(ts=ts),
             stepsize_controller=dfx.PIDController(rtol=self.rtol, atol=self.atol),
             max_steps=self.max_steps,
-            throw=False,  # a failed series leaves inf at the times it did not reach; `Path.ok` tells
+            throw=False,  # a failed series leaves inf at the times it did not reach; see `Path.ok`
         )
         assert isinstance(solution.ys, jax.Array)
         return solution.ys

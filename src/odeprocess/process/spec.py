@@ -30,7 +30,7 @@ MOST_WAVES = 16  # each is twice as fast as the one before, and float32 has seve
 WIDEST = 16_384  # units of a layer, numbers in a code or a latent
 DEEPEST = 64  # hidden layers of a network
 MOST_CHANNELS = 1_048_576  # an image of 1024 × 1024
-MOST_COMPONENTS = 1024
+MOST_COMPONENTS = 1024  # of a mixture prior
 LIKELIHOODS = ("gaussian", "bernoulli")
 FROM_DATA = ("channels", "static_dim", "missing", "t0", "horizon")  # fields that `resolve` fills in
 
@@ -70,7 +70,7 @@ class Spec:
         timed: whether the field takes the time; if not, dynamics are the same at all times.
         field: a vector field of one's own.
         flow: a flow of one's own: field and solver in one, such as a closed form.
-        decoder: a decoder of one's own; `readout` then says nothing.
+        decoder: a decoder of one's own, in place of `readout`.
         encoder: an encoder of one's own.
         aggregation: how codes become one: their `"mean"`, as in the paper, `"attention"` or `"precision"`; see
             `odeprocess.process.aggregation`. All keep sums, so an observation more costs O(1).

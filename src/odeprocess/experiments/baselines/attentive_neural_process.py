@@ -18,7 +18,7 @@ from odeprocess.common.distributions import Normal
 from odeprocess.data.scaling import Scaling
 from odeprocess.data.series import Series
 from odeprocess.data.tasks import Task, TaskSampler, take
-from odeprocess.process.networks import MLP, widen
+from odeprocess.process.networks import MLP, with_wide_start
 
 WIDTH, LATENT, HEADS = 64, 32, 4  # sizes of the networks; chosen by hand
 NOISE_FLOOR = 1e-3  # least standard deviation of the noise, in scaled units
@@ -78,7 +78,7 @@ def train(series: Series, sampler: TaskSampler, steps: int, seed: int) -> Attent
 
 @compiled(static_argnums=(1, 2))
 def _run_training(series: Series, sampler: TaskSampler, steps: int, key: Any) -> AttentiveNeuralProcess:
-    model = widen(AttentiveNeuralProcess(series.channels, key=jr.fold_in(key, 0)))
+    model = with_wide_start(AttentiveNeuralProcess(series.channels, key=jr.fold_in(key, 0)))
     optimiser = optax.adam(optax.warmup_cosine_decay_schedule(0.0, RATE, steps // 20 + 1, steps + 2))
 
     def loss(model, tasks, noise):

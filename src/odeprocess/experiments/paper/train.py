@@ -93,7 +93,7 @@ def train_and_score(cell: Cell, out: Path, advance: Advance) -> dict[str, Any]:
 
 
 def _save(fit: Fit, folder: Path) -> None:
-    """Saves the models, from which the pictures are drawn later."""
+    """Saves the models, from which the figures are drawn later."""
     large = fit.model.num_parameters > LARGE
     for i, model in enumerate(fit.models):
         if model is not None and (not large or i == fit.best):

@@ -83,7 +83,7 @@ def write_scoreboard(results: Path, to: Path) -> Path | None:
     text = resources.files("odeprocess.experiments.scoreboard").joinpath("report.md").read_text(encoding="utf-8")
     for name, value in {"VERDICTS": f"{verdict_counts} of {len(verdicts)}", "TABLES": sections}.items():
         text = text.replace(f"{{{name}}}", value)
-    text = text.replace("{SERIES}", ", ".join(map(str, series))).replace("{RUNS}", runs)
+    text = text.replace("{SERIES}", " or ".join(map(str, series))).replace("{RUNS}", runs)
     (to / "accuracy").mkdir(parents=True, exist_ok=True)
     _draw_errors(scores, to / "accuracy" / "errors.png")
     path = to / "accuracy.md"

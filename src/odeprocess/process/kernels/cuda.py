@@ -101,7 +101,7 @@ def runge_kutta_steps(*arguments: Any, step_grid: Any) -> tuple | None:
 
 
 def pull(*arguments: Any, step_grid: Any, weights: bool) -> tuple | None:
-    """The way back by the kernel; every block sums what its trajectories say of the weights, and XLA sums the blocks."""
+    """The way back by the kernel; every block sums gradients of the weights over its trajectories, and XLA sums blocks."""
     network = Network.of(*arguments[:6])
     groups, batch, _ = arguments[5].shape
     tile, blocks = _plan(network, step_grid.order, groups, batch)
