@@ -420,7 +420,7 @@ def of_float32() -> Numbers:
     t, y = first_points(curves(), 3)
     with jax.enable_x64(False):
         for name in ("np", "ndp"):
-            fit = odp.fit(small(name), curves(), sampler=SAMPLER, options=OPTIONS)
+            fit = odp.fit(curves(), small(name), sampler=SAMPLER, options=OPTIONS)
             posterior = fit.model.condition(t, y, key=jr.key(3), draws=16)
             assert jax.tree.leaves(fit.model.process)[0].dtype == np.float32
             found |= under(name, {"loss": flat(fit.history.loss), "mean": flat(posterior.mean(TIMES))})

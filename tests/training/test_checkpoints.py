@@ -142,7 +142,7 @@ def test_a_finished_run_is_there_at_once_until_it_is_begun_anew_or_discarded(who
 
 def test_a_run_killed_at_random_moments_ends_as_one_that_never_was(whole, tmp_path):
     folder, result, rng, kills = tmp_path / "run", tmp_path / "result.npz", random.Random(0), 0
-    command = [sys.executable, "-c", CHILD.format(tests=str(Path(__file__).parents[1])), str(folder), str(result)]
+    command = [sys.executable, "-c", CHILD.format(tests=str(Path(__file__).parent)), str(folder), str(result)]
     for lines in (1, 5, 14):  # while it compiles, in the first half and in the second
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
@@ -255,7 +255,7 @@ def test_checkpoints_of_an_older_format_are_not_passed_over(tmp_path):
 def test_two_runs_never_train_into_one_folder(whole, tmp_path):
     """A process trains there; this one is refused, whether it is the same run or another, and the first ends as it should."""
     folder, result = tmp_path / "run", tmp_path / "result.npz"
-    command = [sys.executable, "-c", CHILD.format(tests=str(Path(__file__).parents[1])), str(folder), str(result)]
+    command = [sys.executable, "-c", CHILD.format(tests=str(Path(__file__).parent)), str(folder), str(result)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for _ in range(3):

@@ -150,7 +150,7 @@ class Trainer:
         folder = self._folder if self._folder is None or self._single else self._folder / name
         return train(
             spec, series, validation=validation, sampler=self.recipe.sampler, options=options, seeds=seeds, checkpoint=folder,
-            **self._options, **(self._checkpoint if folder is not None else {}),
+            **self._options, **self._checkpoint,
         )  # fmt: skip
 
     def _converge(self, model: Model, series: Series, held_out: Series | None) -> Model:
