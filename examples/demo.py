@@ -77,8 +77,8 @@ def predict_patients(console: Console) -> dict:
         for count in GIVEN:
             predicted[count] = forecaster.predict(fresh.groupby("patient").head(count), times=grid)
         draw_patients(fresh, parameters, predicted, OUT / "patients.png")
-    table = Table(title=f"{FRESH} fresh patients, given their first samples: the later ones predicted")
-    for column in ("samples given", "CRPS (mg/L)", "inside the 90 % interval"):
+    table = Table(title=f"Later samples of {FRESH} fresh patients, predicted")
+    for column in ("first samples given", "CRPS (mg/L)", "inside the 90 % interval"):
         table.add_column(column, justify="right", no_wrap=True)
     for count, row in scores.items():
         table.add_row(str(count), f"{row['crps']:.3f}", f"{row['coverage']:.0%}")

@@ -19,7 +19,7 @@ from .encoder import AbstractEncoder, Summary, summarise
 from .networks import MLP
 
 # Added to what the sigmoid (or softplus) of σ takes, so that σ begins near 0.2: with σ near 0.55, as the formula alone gives, the
-# first epochs learn little (ARCHITECTURE.md, "Choices where the paper is silent").
+# first epochs learn little (docs/notation.md, "Where the paper is silent").
 LATENT_START = -2.0
 
 
