@@ -33,6 +33,7 @@ PARTS = {
     "damaged forecasters": Part(files.damaged_forecasters, 60_000),
     "damaged streams": Part(files.damaged_streams, 120_000),
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
+    "damaged stores": Part(files.damaged_stores, 20_000),
     "tables of many sizes": Part(long_lives.tables_of_many_sizes, 40, alone=True, warm_up=0),
     "server of many models": Part(long_lives.server_of_many_models, 200, alone=True, warm_up=0),
     "damaged CSV": Part(tables.damaged_csv, 80_000),

@@ -6,6 +6,7 @@ checksums of all its rows, so that what is read is what was written, or an error
 
 import dataclasses
 import json
+import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,7 @@ from .room import Damaged, Room
 
 FORMAT = 2
 UNUSABLE = "cannot be used for the state of the server"
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as `schemas` has it
 LOG = 256  # pages of SQLite's log that are moved into the file together
 TABLES = {  # by the format that they came with
     1: """
@@ -84,9 +86,13 @@ class Store:
                 self._migrate(made)
             self._check_rows()
             (self._page,) = self._db.execute("PRAGMA page_size").fetchone()
-        except (sqlite3.Error, Damaged) as error:
+        except (sqlite3.Error, Damaged, UnicodeError) as error:
             self._db.close()
-            why = "another server has it open" if "locked" in str(error) else " ".join(str(error).split())[:200]
+            why = " ".join(str(error).split())[:200]
+            if isinstance(error, UnicodeError):  # SQLite's own messages quote what they have read
+                why = "it is damaged: it holds text that is none"
+            elif isinstance(error, sqlite3.OperationalError) and "locked" in why:
+                why = "another server has it open"
             raise ValueError(f"{path} {UNUSABLE}: {why}. Name another file.") from None
         if self._room is not None:
             self._room.keep()
@@ -164,7 +170,7 @@ class Store:
         """All series, or one if it is there."""
         where, of = ("", ()) if name is None else ("WHERE id = ?", (name,))
         rows = self._db.execute(f"SELECT id, model, static, origin FROM series {where} ORDER BY id", of).fetchall()
-        return [Entry(name, model, static and json.loads(static), origin) for name, model, static, origin in rows]
+        return [_entry(*row) for row in rows]
 
     def observations(self, name: str) -> tuple[list[float], list[list[float | None]]]:
         """Times and values of a series, in the order in which they came."""
@@ -184,6 +190,8 @@ class Store:
         seal = self._db.execute("SELECT seal FROM seals WHERE series = ?", (name,)).fetchone()
         if seal is None or seal[0] != _sum(rows) + _sum(others) or any(row[1] != i for i, row in enumerate(rows)):
             raise Damaged(f"it is damaged: series {name!r} is not as it was written")
+        if any(len(blob) % 8 or not blob for *_, blob in rows):
+            raise Damaged(f"it is damaged: an observation of series {name!r} is no list of numbers")
         return rows
 
     def _check_pages(self, made: int) -> None:
@@ -201,7 +209,7 @@ class Store:
 
     def _check_rows(self) -> None:
         """Raises unless every series is what was written."""
-        names = [name for (name,) in self._db.execute("SELECT id FROM series ORDER BY id").fetchall()]
+        names = [entry.id for entry in self.entries()]
         for name in names:
             self._rows(name)
         for table in ("observations", "keys", "seals"):  # of series that are not there
@@ -230,6 +238,19 @@ class Store:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+
+def _entry(name: str, model: str, static: str | None, origin: float | None) -> Entry:
+    """A series, if that is what the row can be: whoever writes a file can seal it, too."""
+    if not NAME.fullmatch(name):
+        raise Damaged(f"it is damaged: a series is called {name[:80]!r}")
+    try:
+        found = None if static is None else json.loads(static)
+    except (ValueError, RecursionError):
+        found = False
+    if found is not None and not (isinstance(found, list) and all(type(value) in (int, float, str) for value in found)):
+        raise Damaged(f"it is damaged: the covariates of series {name!r} are no list of numbers and names")
+    return Entry(name, model, found, origin)
 
 
 def _checksum(row: tuple[Any, ...]) -> int:
