@@ -6,6 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import odeprocess as odp
+from fuzzing import disks
+from fuzzing.outcomes import REFUSED, RIGHT
 from odeprocess.cli import app
 from odeprocess.server import Hosted, Limits
 from odeprocess.server.desk import Desk
@@ -44,6 +46,20 @@ def test_what_was_answered_is_there_after_a_kill(folder, tmp_path):
             next(events.iter_lines())
             child.send_signal(signal.SIGTERM)
             assert child.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_what_had_no_answer_before_a_kill_may_be_sent_again():
+    """A piece of `make fuzz`, as the next: kills while four clients add observations with keys, and send the last ones again."""
+    found = disks.killed_servers(seed=0, count=2)
+    assert set(found) == {RIGHT}, found
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_said_and_takes_nothing_away():
+    """On a real file system of 3 MiB, where that may be made, and with files that may not grow; series are deleted."""
+    found = disks.full_disks(seed=0, count=300)
+    assert set(found) == {RIGHT, REFUSED} and found[REFUSED] > 5, found
 
 
 def test_series_of_models_that_are_not_served_are_kept(folder, tmp_path):

@@ -13,6 +13,7 @@ from typing import Any
 
 from bokeh.util.token import check_token_signature, get_session_id, get_token_payload
 
+from ..compilation import return_memory
 from ..server import errors
 
 HURRIED = 5000  # milliseconds after which a page that nobody looks at gives way, where there is no room
@@ -35,6 +36,7 @@ class Leavings:
     def _clear(self) -> None:
         self._due = None
         gc.collect()
+        return_memory()  # glibc would keep what lies between newer pages
 
 
 class Visits:
