@@ -131,3 +131,15 @@ def test_a_store_that_is_not_as_it_was_written_is_refused(change, tmp_path):
     odd.close()
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))} cannot be used for the state.*\\. Name another"):
         Store(path)
+
+
+@pytest.mark.parametrize("left", [0, 1, 511, 4096])
+def test_a_store_that_was_cut_short_is_not_taken_for_a_new_one(left, tmp_path):
+    path = tmp_path / "series.sqlite"
+    path.touch()  # a server may have been killed before it could write
+    Store(path).close()
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} cannot be used for the state.*(damaged|malformed)"):
+        Store(path)
+    path.unlink()
+    Store(path).close()  # a new one, in its place

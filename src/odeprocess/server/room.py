@@ -9,6 +9,7 @@ from pathlib import Path
 from .errors import Refused
 
 RESERVE = 1 << 20  # bytes; deleting a series writes much less, and so does moving the log into the file
+LEAST = 512  # bytes of a page of SQLite; it takes a file that is shorter for a new one
 READING = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 FULL = "The disk of the server is full, so nothing was stored. Delete series or make room, and send it again."
 UNREADABLE = "The store of the server is damaged, so this cannot be answered; its log says more."
@@ -34,6 +35,12 @@ class Room:
 
     def __init__(self, path: Path):
         self._path, self._reserve = path, path.with_name(f"{path.name}-reserve")
+
+    def check(self) -> None:
+        """Raises if almost nothing is left of the file; whoever had only begun to make it kept nothing back."""
+        size = self._path.stat().st_size if self._path.is_file() else LEAST
+        if size < LEAST and (size > 0 or self._reserve.exists()):
+            raise Damaged(f"it is damaged: {size} bytes are left of it")
 
     def keep(self) -> None:
         """Keeps some space back, if there is any."""

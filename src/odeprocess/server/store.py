@@ -69,8 +69,10 @@ class Store:
     def __init__(self, path: str | Path | None):
         self._room = None if path is None else Room(Path(path))
         try:
+            if self._room is not None:
+                self._room.check()
             self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, Damaged) as error:
             raise ValueError(f"{path} {UNUSABLE}: {error}. Name another file.") from None
         try:
             for pragma in (
