@@ -3,6 +3,9 @@
 A page of any site can make a browser send requests to a loopback address. The browser adds where the page is from (`Origin`,
 `Sec-Fetch-Site`), so such requests are known. A page whose name was made to point here (DNS rebinding) has the same origin as
 what it asks; it is known by the name that it calls this host by.
+
+Starlette's `TrustedHostMiddleware` takes a list of names: it knows no loopback addresses but those listed, cuts IPv6 addresses at
+their first colon, and answers in a shape of its own. So names are checked here, with the origins.
 """
 
 import ipaddress
