@@ -164,15 +164,52 @@ def test_where_nobody_waits_in_vain_there_is_no_room_and_that_is_said(lines):
             pytest.fail("connections that have ended still count")
 
 
-def test_answers_that_nobody_reads_do_not_pile_up():
+LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def generous() -> FastAPI:
+    """Answers 16 MiB to everyone."""
     app = FastAPI()
 
     @app.get("/large")
     def large() -> Response:
         return Response(bytes(16 << 20))
 
-    request = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(app, Limits()) as port, connected(port, 8, request) as lazy:
+    return app
+
+
+def answered(one: socket.socket) -> None:
+    """Waits until an answer has begun, or its end."""
+    with contextlib.suppress(ConnectionResetError):
+        one.recv(1, socket.MSG_PEEK)
+
+
+def read_some(one: socket.socket) -> int:
+    part = one.recv(1 << 20)
+    assert part, "it was given up"
+    return len(part)
+
+
+def test_who_reads_is_not_given_up_for_those_who_came_later(generous):
+    with serving(generous, Limits()) as port, connected(port, 1, LARGE) as (reader,):
+        size = read_some(reader)
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                for one in stack.enter_context(connected(port, 1, LARGE)):
+                    answered(one)
+                until = size + (2 << 20)
+                while size < until:
+                    size += read_some(reader)
+                time.sleep(2 * LOOK)
+            while size < 16 << 20:
+                size += read_some(reader)
+
+
+def test_answers_that_nobody_reads_do_not_pile_up(generous):
+    with serving(generous, Limits()) as port, connected(port, 8, LARGE) as lazy:
+        for one in lazy:
+            answered(one)
         assert len(httpx.get(f"http://127.0.0.1:{port}/large", timeout=LONGEST).content) == 16 << 20
         whole = 0
         for one in lazy:

@@ -54,7 +54,7 @@ class Connections:
         self._open: dict[Peer, str] = {}  # those whose end has been asked for are not among them
         self._by_client: Counter[str] = Counter()
         self._known: dict[Connection, None] = {}  # those with HTTP on them
-        self._unread: dict[Connection, None] = {}  # those whose answers wait to be read, in the order in which they began to
+        self._unread: dict[Connection, None] = {}  # those whose answers wait to be read
 
     @property
     def full(self) -> bool:
@@ -103,15 +103,15 @@ class Connections:
         for each in [each for each, _ in zip(late, range(ENDED), strict=False)]:
             each.end()
 
-    def unread(self, connection: "Connection", waits: bool) -> None:
-        """An answer waits to be read, or has been read; when too much waits, that which has waited for longest is given up."""
+    def unread(self, connection: "Connection", waits: bool, now: float) -> None:
+        """An answer waits to be read, or has been read; when too much waits, those unread for longest are given up."""
         if not waits:
             self._unread.pop(connection, None)
             return
         self._unread[connection] = None
         sizes = {each: each.unread() for each in self._unread}
         total = sum(sizes.values())
-        for each in list(self._unread):
+        for each in sorted(sizes, key=lambda one: (one.read_last(now), -sizes[one])):
             if total <= UNREAD:
                 break
             total -= sizes[each]
@@ -155,12 +155,13 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """The client does not read as fast as it is answered."""
         super().pause_writing()
-        self._all.unread(self, True)
+        self._left, self._read_since = self.unread(), self.loop.time()
+        self._all.unread(self, True, self._read_since)
 
     def resume_writing(self) -> None:
         """The client has read."""
         super().resume_writing()
-        self._all.unread(self, False)
+        self._all.unread(self, False, self.loop.time())
 
     def shutdown(self) -> None:
         """The server ends."""
@@ -188,13 +189,17 @@ class Connection(H11Protocol):
         """Bytes that wait to be read."""
         return self.transport.get_write_buffer_size()
 
-    def late(self, now: float) -> bool:
-        """Whether a request is late, or nobody reads the answer."""
+    def read_last(self, now: float) -> float:
+        """When some of an answer was seen to be read, or it began to wait for that."""
         left = self.unread()
         if left == 0 or left < self._left:
             self._read_since = now
         self._left = left
-        if left and now - self._read_since > READING:
+        return self._read_since
+
+    def late(self, now: float) -> bool:
+        """Whether a request is late, or nobody reads the answer."""
+        if now - self.read_last(now) > READING:
             return True
         return self.stage in (Stage.HEAD, Stage.BODY) and now > self._deadline and not self.transport.is_closing()
 
