@@ -26,6 +26,7 @@ pytestmark = [  # Panel uses Tornado, and itself, as they were
 ]
 LONGEST = 60.0  # seconds that anything may take, on the busiest machine
 MOST = 3
+AWAY = 3.0  # seconds in which a page must come to its socket, on a busy machine, and after which it ends
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def until(law) -> None:
 
 
 def test_there_is_room_for_so_many_and_the_next_is_told(gallery):
-    with mounted(gallery, visitors=MOST, away=0.5) as port, contextlib.ExitStack() as visits:
+    with mounted(gallery, visitors=MOST, away=AWAY) as port, contextlib.ExitStack() as visits:
         for _ in range(MOST):
             visits.enter_context(visited(port)[1]).recv(LONGEST)
         refused = page(port, Accept="text/html")
@@ -94,7 +95,7 @@ def test_there_is_room_for_so_many_and_the_next_is_told(gallery):
 
 
 def test_visits_end_and_leave_nothing_behind(gallery):
-    with mounted(gallery, visitors=MOST, away=0.2) as port:
+    with mounted(gallery, visitors=MOST, away=AWAY) as port:
         others = {id(each) for each in pages()}  # of servers that have ended
         first, opened = visited(port)
         with opened as visit:
@@ -112,7 +113,7 @@ def test_visits_end_and_leave_nothing_behind(gallery):
 
 
 def test_a_visit_on_which_nothing_is_done_ends(gallery):
-    with mounted(gallery, visitors=1, idle=0.5, away=0.2) as port:
+    with mounted(gallery, visitors=1, idle=0.5, away=AWAY) as port:
         with visited(port)[1] as visit:
             visit.recv(LONGEST)
             with pytest.raises(ConnectionClosed, match=r"1001.*nothing has been done"):
