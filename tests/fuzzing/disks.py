@@ -1,6 +1,6 @@
-"""Servers on full disks, and servers that are killed: what was answered with success is there, once, and nothing else is.
+"""Servers on full disks, and servers that are killed: what they answered with success is stored once, and nothing else is.
 
-The disks are real: a small file system in memory that only the server sees, and a bound on how large its files may be.
+The disks are real: a small file system in memory that only the server sees, or a limit on the size of its files.
 """
 
 import http.client
@@ -18,26 +18,26 @@ from .hostile import Answer, Client
 from .outcomes import FAILURE, REFUSED, RIGHT
 from .servers import API, started
 
-SMALL = 3 << 20  # bytes, of which the server keeps one back
-CLIENTS = 4  # at once, of a server that is killed
+DISK_BYTES = 3 << 20  # of which the server reserves 1 MiB
+CLIENTS = 4  # at once, of a server that is killed; chosen by hand
 OPTIONS = ("--no-playground", "--no-warm")
 
 
 def full_disks(seed: int, count: int) -> Counter:
-    """So many requests to servers whose disks are full now and then, since more is added than is deleted."""
+    """Sends `count` requests to servers whose disks are full now and then, since more is added than is deleted."""
     found: Counter = Counter()
-    ways = ["size", "mount"] if _mounts() else ["size"]
+    ways = ["size", "mount"] if _can_mount() else ["size"]
     for i, way in enumerate(ways):
         share = count // len(ways) + (i < count % len(ways))
-        found += _filled(random.Random(seed + i), share, way)
+        found += _fill_disk(random.Random(seed + i), share, way)
     outcomes.figures["kinds of full disk"] = len(ways)
     return found
 
 
 def killed_servers(seed: int, count: int) -> Counter:
-    """A server is killed so many times while clients add to their series; what had no answer is sent again."""
+    """Kills a server `count` times while clients add to their series; requests without an answer are sent again."""
     rng, found = random.Random(seed), Counter()
-    clients = [_Adding(i) for i in range(CLIENTS)]
+    clients = [_Adder(i) for i in range(CLIENTS)]
     with place() as root:
         for _ in range(count):
             with started(root, *OPTIONS, "--state", root / "series.sqlite") as server:
@@ -50,7 +50,7 @@ def killed_servers(seed: int, count: int) -> Counter:
                     thread.join()
         with started(root, *OPTIONS, "--state", root / "series.sqlite") as server:
             for each in clients:
-                each.add(Client(server), found, most=1)  # what had no answer
+                each.add(Client(server), found, most=1)  # the request without an answer
                 client = Client(server)
                 kept = client.ask("GET", f"{API}/series/{each.name}").json()["observations"]
                 client.close()
@@ -60,14 +60,14 @@ def killed_servers(seed: int, count: int) -> Counter:
     return found
 
 
-class _Adding:
-    """A client that adds an observation at a time to a series of its own, each with a key, again until there is an answer."""
+class _Adder:
+    """A client that adds observations to its series one by one, each with a key, and repeats requests without an answer."""
 
     def __init__(self, number: int):
         self.name, self.sent, self.opened = f"series-{number}", 0, False
 
     def add(self, client: Client, found: Counter, most: int = 10**6) -> None:
-        """Adds, until so many were answered or the server is gone."""
+        """Adds until `most` were answered or the server is gone."""
         try:
             if not self.opened:
                 key = {"Idempotency-Key": f"open-{self.name}"}
@@ -87,8 +87,8 @@ class _Adding:
             client.close()
 
 
-def _filled(rng: random.Random, count: int, way: str) -> Counter:
-    """Adds, asks and deletes; each answer is compared with what was answered before."""
+def _fill_disk(rng: random.Random, count: int, way: str) -> Counter:
+    """Adds, predicts and deletes; each response is compared with those before."""
     found: Counter = Counter()
     kept: dict[str, list[float]] = {}
     names = (f"series-{i}" for i in itertools.count())
@@ -96,7 +96,7 @@ def _filled(rng: random.Random, count: int, way: str) -> Counter:
     with place() as root:
         disk = root / "disk"
         disk.mkdir()
-        bounds = {"size": SMALL} if way == "size" else {"mount": f"{disk}:{SMALL}"}
+        bounds = {"size": DISK_BYTES} if way == "size" else {"mount": f"{disk}:{DISK_BYTES}"}
         with started(root, "--no-playground", "--state", disk / "series.sqlite", **bounds) as server:
             client = Client(server)
             for _ in range(count):
@@ -109,7 +109,7 @@ def _filled(rng: random.Random, count: int, way: str) -> Counter:
                     if kind == "open" or not kept:
                         fresh = next(names)
                         answer = client.ask("POST", f"{API}/series", body=b'{"id": "%s"}' % fresh.encode())
-                        came = _stored(answer, 0)
+                        came = _outcome_of(answer, 0)
                         kept |= {fresh: []} if came == RIGHT else {}
                     elif kind == "add":
                         times = [rng.random() for _ in range(rng.choice((1, 300, 1000)))]
@@ -117,7 +117,7 @@ def _filled(rng: random.Random, count: int, way: str) -> Counter:
                         answer = client.ask(
                             "POST", f"{API}/series/{name}/observations", body=f'{{"observations": [{rows}]}}'.encode()
                         )
-                        came = _stored(answer, len(kept[name]) + len(times))
+                        came = _outcome_of(answer, len(kept[name]) + len(times))
                         kept[name] += times if came == RIGHT else []
                     elif kind == "ask":
                         answer = client.ask("POST", f"{API}/series/{name}/predict", body=b'{"times": [0.5]}')
@@ -125,7 +125,7 @@ def _filled(rng: random.Random, count: int, way: str) -> Counter:
                         came = RIGHT if good else f"{FAILURE}: a prediction is {answer.status}"
                     elif kind == "read":
                         rows = client.ask("GET", f"{API}/series/{name}").json()["observations"]
-                        came = RIGHT if [row["t"] for row in rows] == kept[name] else f"{FAILURE}: {name} is not as it was"
+                        came = RIGHT if [row["t"] for row in rows] == kept[name] else f"{FAILURE}: {name} has changed"
                     else:
                         answer = client.ask("DELETE", f"{API}/series/{name}")
                         came = RIGHT if answer.status == 204 else f"{FAILURE}: a deletion is {answer.status}"
@@ -140,7 +140,7 @@ def _filled(rng: random.Random, count: int, way: str) -> Counter:
             found[RIGHT if "Traceback" not in said else f"{FAILURE}: the log has {said[-300:]!r}"] += 1
             outcomes.note(f"answers of 507, {way}", found[REFUSED])
             client.close()
-        if way == "size":  # the other disk has gone with its server
+        if way == "size":  # the other disk is gone with its server
             with started(root, *OPTIONS, "--state", disk / "series.sqlite") as server:
                 client = Client(server)
                 whole = {name: client.ask("GET", f"{API}/series/{name}").json()["observations"] for name in kept}
@@ -150,8 +150,8 @@ def _filled(rng: random.Random, count: int, way: str) -> Counter:
     return found
 
 
-def _stored(answer: Answer, count: int) -> str:
-    """Whether something was stored, or refused since the disk, or the series, is full."""
+def _outcome_of(answer: Answer, count: int) -> str:
+    """The outcome of a request that stores: it is right, or refused because the disk or the series is full."""
     if answer.status == 201:
         return RIGHT if answer.json()["count"] == count else f"{FAILURE}: {answer.json()}"
     error = answer.json()["error"]
@@ -159,8 +159,8 @@ def _stored(answer: Answer, count: int) -> str:
     return outcomes.refusal(error["message"]) if full else f"{FAILURE}: {answer.status}, {error}"
 
 
-def _mounts() -> bool:
-    """Whether a process may have a file system of its own here."""
+def _can_mount() -> bool:
+    """Whether a process can have a file system of its own here."""
     try:
         return subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True, check=False).returncode == 0
     except OSError:

@@ -92,11 +92,11 @@ def damaged_checkpoints(seed: int, count: int) -> Counter:
 
 
 def damaged_stores(seed: int, count: int) -> Counter:
-    """Files that a server keeps its series in, read as it reads them when it starts."""
-    rng, found, said = random.Random(seed), Counter(), _Said()
+    """Files in which a server stores its series, read as it reads them when it starts."""
+    rng, found, messages = random.Random(seed), Counter(), _Messages()
     served_model = ServedModel.of("lines", untrained_model(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), _lines()))
     log = logging.getLogger(Service.__module__)
-    log.addHandler(said)
+    log.addHandler(messages)
     log.propagate = False
     with place() as root:
         path = root / "series.sqlite"
@@ -110,11 +110,11 @@ def damaged_stores(seed: int, count: int) -> Counter:
             rows = _change_a_row(rng, path) if signed else expected
 
             def attempt(rows: Any = rows) -> bool:
-                said.lines.clear()
+                messages.lines.clear()
                 store = SeriesStore(path)
                 try:
                     service = Service({"lines": served_model}, store, Limits())
-                    for line in said.lines:
+                    for line in messages.lines:
                         raise ValueError(line)
                     answers = [service.show(name).model_dump_json() for name in service.entries]
                     others = [entry for entry in store.entries() if entry.model != "lines"]
@@ -123,7 +123,7 @@ def damaged_stores(seed: int, count: int) -> Counter:
                     store.close()
 
             found[outcome(attempt)] += 1
-    log.removeHandler(said)
+    log.removeHandler(messages)
     return found
 
 
@@ -135,8 +135,8 @@ def place() -> Iterator[Path]:
         yield Path(root)
 
 
-class _Said(logging.Handler):
-    """What a service says of series that it leaves out."""
+class _Messages(logging.Handler):
+    """Keeps the messages of a service about series that it leaves out."""
 
     def __init__(self):
         super().__init__()
@@ -151,7 +151,7 @@ def _lines() -> odp.Series:
 
 
 def _fill(service: Service) -> None:
-    """A few series with observations and keys."""
+    """Stores a few series with observations and keys."""
     rows = [{"t": i / 8, "y": [i * 0.1]} for i in range(6)]
     for name in ("one", "two", "three"):
         with service.transaction():
@@ -166,7 +166,7 @@ LISTS = ("[]", "[1]", '["x"]', "[null]", "[NaN]", "[1e999]", "{}", "{", "[" * 50
 
 
 def _rows(path: Path, store: SeriesStore | None = None) -> dict[str, list]:
-    """All that the file holds; read by the store that has it open, if one has."""
+    """All rows of the file, read by the store that has it open if there is one."""
     at = sqlite3.connect(path) if store is None else store._db
     ordered = {table: f"SELECT * FROM {table} ORDER BY {', '.join(keys) or 1}" for table, keys in TABLES.items()}
     found = {table: at.execute(query).fetchall() for table, query in ordered.items()}
@@ -176,7 +176,7 @@ def _rows(path: Path, store: SeriesStore | None = None) -> dict[str, list]:
 
 
 def _change_a_row(rng: random.Random, path: Path) -> dict[str, list]:
-    """Changes a field of a row as far as SQLite allows it, seals every series again, and gives what the file holds then."""
+    """Changes a field of a row as SQLite allows, computes all checksums again, and returns the file's rows."""
     at = sqlite3.connect(path, isolation_level=None)
     done = False
     while not done:

@@ -1,7 +1,7 @@
 """Ways to damage bytes, and ways to change plain data and arrays that a checksum would vouch for.
 
-They are drawn from a seed. A fuzzer that is led by coverage, such as atheris, would see little here: most of what reads these
-files is compiled (SQLite, Arrow, safetensors), and the rest stands behind checksums, which `files` therefore makes right again.
+They are drawn from a seed. A fuzzer guided by coverage, such as atheris, would find little here: most of the code that reads
+these files is compiled (SQLite, Arrow, safetensors), and the rest runs after checksums, which `files` therefore corrects.
 """
 
 import copy

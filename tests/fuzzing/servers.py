@@ -59,10 +59,10 @@ class Server:
 
 @contextlib.contextmanager
 def started(root: Path, *arguments: object, files: int = 0, size: int = 0, mount: str = "", token: str = "") -> Iterator[Server]:
-    """`odeprocess serve` with a small model that knows nothing; `root` is an empty folder, or one that it was started in before.
+    """Runs `odeprocess serve` with a small untrained model; `root` is an empty folder, or one in which it was started before.
 
-    It may open so many `files`, and write files of so many bytes (`size`); `mount` is a folder, a colon, and the bytes of a
-    file system in memory that only the server sees there.
+    `files` limits its open files, and `size` the bytes of each file; `mount` is a folder, a colon, and the bytes of a file
+    system in memory that only the server sees there.
     """
     folder, log = root / "lines", root / "log"
     if not folder.exists():
