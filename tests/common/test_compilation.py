@@ -24,7 +24,7 @@ from odeprocess.training.plan import padded_size
 from table_cases import SIZES
 
 SOURCE = Path(odp.__file__).parent
-BARE = {"compilation.py", "process/fused.py"}  # the latter's programs are parts of ours
+BARE = {"common/compilation.py", "process/kernels/fused.py"}  # the latter's programs are parts of ours
 
 needs_maps = pytest.mark.skipif(not memory_maps(), reason="needs a system that tells of memory maps")
 

@@ -27,13 +27,13 @@ def failures(found) -> list[str]:
     return [came for came in found if came.startswith(FAILURE)]
 
 
-@pytest.mark.parametrize("kind", ["models", "forecasters", "streams", "checkpoints"])
+@pytest.mark.parametrize("kind", ["models", "forecasters", "streams", "checkpoints", "stores"])
 def test_damaged_files_are_refused_in_one_line_or_change_nothing(kind):
     """Bits, bytes, cuts, and what a stranger writes with a right checksum; `make fuzz` makes a thousand times as many."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of checkpoints from other machines
         found = getattr(files, f"damaged_{kind}")(seed=0, count=300)
-    assert not failures(found) and found[REFUSED] > 200, found
+    assert not failures(found) and found[REFUSED] > (100 if kind == "stores" else 200), found  # pages are half empty
 
 
 def test_two_processes_that_save_into_one_folder_leave_one_of_the_two_whole():

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import clocks, files, hostile, long_lives, numbers, outcomes, processes, slow, tables
+from . import clocks, disks, files, hostile, long_lives, numbers, outcomes, processes, slow, tables
 from .outcomes import FAILURE, REFUSED, RIGHT
 
 MOST_GROWTH = 64.0  # MiB that a process may have more at the end than after its warm-up
@@ -33,6 +33,7 @@ PARTS = {
     "damaged forecasters": Part(files.damaged_forecasters, 60_000),
     "damaged streams": Part(files.damaged_streams, 120_000),
     "damaged checkpoints": Part(files.damaged_checkpoints, 120_000),
+    "damaged stores": Part(files.damaged_stores, 20_000),
     "tables of many sizes": Part(long_lives.tables_of_many_sizes, 40, alone=True, warm_up=0),
     "server of many models": Part(long_lives.server_of_many_models, 200, alone=True, warm_up=0),
     "damaged CSV": Part(tables.damaged_csv, 80_000),
@@ -42,6 +43,8 @@ PARTS = {
     "clock jumps": Part(clocks.clock_jumps, 2_000, alone=True, warm_up=0),
     "pairs of processes saving": Part(processes.pairs_saving, 100, alone=True, warm_up=0),
     "pairs of processes training": Part(processes.pairs_training, 100, alone=True, warm_up=0),
+    "full disks": Part(disks.full_disks, 4_000, alone=True, warm_up=0),
+    "killed servers": Part(disks.killed_servers, 30, alone=True, warm_up=0),
     "hostile requests": Part(hostile.hostile_requests, 20_000, alone=True, warm_up=0),
     "generated requests": Part(hostile.generated_requests, 2_000, alone=True, warm_up=0),
     "slow clients": Part(slow.slow_clients, 500, alone=True, warm_up=0),

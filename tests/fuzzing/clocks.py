@@ -63,7 +63,8 @@ def clock_jumps(seed: int, count: int) -> Counter:
         source.write_text(JUMPING)
         subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
         command = [sys.executable, "-m", "fuzzing.clocks", str(seed), str(count), root]
-        environment = {**os.environ, "LD_PRELOAD": str(library), "JAX_PLATFORMS": "cpu"}
+        path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "LD_PRELOAD": str(library), "JAX_PLATFORMS": "cpu"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         return Counter({f"{FAILURE}: {done.stderr[-300:]!r}": 1})

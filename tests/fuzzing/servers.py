@@ -58,14 +58,24 @@ class Server:
 
 
 @contextlib.contextmanager
-def started(root: Path, *arguments: object, files: int = 0, token: str = "") -> Iterator[Server]:
-    """`odeprocess serve` with a small model that knows nothing, which may open so many `files`; `root` is an empty folder."""
+def started(root: Path, *arguments: object, files: int = 0, size: int = 0, mount: str = "", token: str = "") -> Iterator[Server]:
+    """Runs `odeprocess serve` with a small untrained model; `root` is an empty folder, or one in which it was started before.
+
+    `files` limits its open files, and `size` the bytes of each file; `mount` is a folder, a colon, and the bytes of a file
+    system in memory that only the server sees there.
+    """
     folder, log = root / "lines", root / "log"
     if not folder.exists():
         untrained(odp.variant("np", r_dim=4, z_dim=4, l_dim=4, h_dim=4), odp.data.lines.sample(4, key=jr.key(0))).save(folder)
     command = [sys.executable, "-m", "odeprocess", "serve", str(folder), *map(str, arguments), "--port", "0"]
     if files:
         command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
+    if size:
+        command = ["sh", "-c", f'ulimit -f {size // 512} && exec "$@"', "sh", *command]
+    if mount:
+        at, _, most = mount.rpartition(":")
+        script = f'mount -t tmpfs -o size={most} tmpfs "$0" && exec "$@"'
+        command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, at, *command]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"} | ({"ODEPROCESS_TOKEN": token} if token else {})
     with log.open("wb") as to, subprocess.Popen(command, stderr=to, stdout=to, env=environment) as process:
         try:

@@ -164,15 +164,52 @@ def test_new_connections_are_refused_where_all_are_in_use(lines):
             pytest.fail("connections that have ended still count")
 
 
-def test_responses_that_nobody_reads_are_dropped():
+LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def large_app() -> FastAPI:
+    """An application with a response of 16 MiB."""
     app = FastAPI()
 
     @app.get("/large")
     def large() -> Response:
         return Response(bytes(16 << 20))
 
-    request = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(app, Limits()) as port, connected(port, 8, request) as lazy:
+    return app
+
+
+def wait_for_response(one: socket.socket) -> None:
+    """Waits until a response begins, or the connection is closed."""
+    with contextlib.suppress(ConnectionResetError):
+        one.recv(1, socket.MSG_PEEK)
+
+
+def read_some(one: socket.socket) -> int:
+    part = one.recv(1 << 20)
+    assert part, "the connection was closed"
+    return len(part)
+
+
+def test_a_client_that_reads_is_not_dropped_for_later_ones(large_app):
+    with serving(large_app, Limits()) as port, connected(port, 1, LARGE) as (reader,):
+        size = read_some(reader)
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                for one in stack.enter_context(connected(port, 1, LARGE)):
+                    wait_for_response(one)
+                until = size + (2 << 20)
+                while size < until:
+                    size += read_some(reader)
+                time.sleep(2 * CHECK_INTERVAL)
+            while size < 16 << 20:
+                size += read_some(reader)
+
+
+def test_responses_that_nobody_reads_are_dropped(large_app):
+    with serving(large_app, Limits()) as port, connected(port, 8, LARGE) as lazy:
+        for one in lazy:
+            wait_for_response(one)
         assert len(httpx.get(f"http://127.0.0.1:{port}/large", timeout=LONGEST).content) == 16 << 20
         whole = 0
         for one in lazy:

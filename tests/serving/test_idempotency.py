@@ -131,3 +131,15 @@ def test_a_damaged_store_is_refused(change, tmp_path):
     odd.close()
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))} cannot be used for the state.*\\. Name another"):
         SeriesStore(path)
+
+
+@pytest.mark.parametrize("left", [0, 1, 511, 4096])
+def test_a_truncated_store_is_refused(left, tmp_path):
+    path = tmp_path / "series.sqlite"
+    path.touch()  # a server may have been killed before it could write
+    SeriesStore(path).close()
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} cannot be used for the state.*(damaged|malformed)"):
+        SeriesStore(path)
+    path.unlink()
+    SeriesStore(path).close()  # a new one in its place

@@ -6,6 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import odeprocess as odp
+from fuzzing import disks
+from fuzzing.outcomes import REFUSED, RIGHT
 from odeprocess.cli.app import app
 from odeprocess.serving.http import Limits, ServedModel
 from odeprocess.serving.http.errors import ApiError
@@ -44,6 +46,20 @@ def test_stored_series_survive_a_kill(folder, tmp_path):
             next(events.iter_lines())
             child.send_signal(signal.SIGTERM)
             assert child.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_requests_without_an_answer_can_be_sent_again_after_a_kill():
+    """A part of `make fuzz`, as is the next: kills while four clients add observations with keys, and send the last again."""
+    found = disks.killed_servers(seed=0, count=2)
+    assert set(found) == {RIGHT}, found
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_reported_and_loses_nothing():
+    """On a real file system of 3 MiB, where one can be made, and with a limit of the size of files; series are deleted."""
+    found = disks.full_disks(seed=0, count=300)
+    assert set(found) == {RIGHT, REFUSED} and found[REFUSED] > 5, found
 
 
 def test_series_of_models_that_are_not_served_are_kept(folder, tmp_path):

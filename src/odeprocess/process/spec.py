@@ -358,7 +358,6 @@ class Spec:
         """
         solver = fields.get("solver") if isinstance(fields, dict) else None
         kind = solver.get("kind") if isinstance(solver, dict) else None
-        checks.require(isinstance(kind, str), f"`spec.solver.kind` is {kind!r}; expected one of {', '.join(SOLVERS)}.")
         checks.choice("spec.solver.kind", kind, tuple(SOLVERS))
         options = {name: value for name, value in solver.items() if name != "kind"}  # type: ignore[union-attr]
         made: dict[str, Any] = {"solver": read_dataclass(SOLVERS[kind], options, "spec.solver")}  # type: ignore[index]

@@ -3,6 +3,9 @@
 A page of any site can make a browser send requests to a loopback address. The browser states where the page is from (`Origin`,
 `Sec-Fetch-Site`), so these requests can be refused. With DNS rebinding, another site's name resolves to this machine and its
 pages have the same origin as their requests; the `Host` header reveals them.
+
+Starlette's `TrustedHostMiddleware` is not used: it accepts only the loopback addresses that are listed, cuts IPv6 addresses at
+their first colon, and answers in plain text.
 """
 
 import ipaddress

@@ -52,7 +52,7 @@ class OpenConnections:
         self._clients: dict[Peer, str] = {}  # of open connections; without those that are being closed
         self._count_by_client: Counter[str] = Counter()
         self._http: dict[TimedConnection, None] = {}  # those that speak HTTP, in the order in which they were opened
-        self._unread: dict[TimedConnection, None] = {}  # those with responses to be read, the longest first
+        self._unread: dict[TimedConnection, None] = {}  # those with responses to be read
 
     @property
     def full(self) -> bool:
@@ -101,15 +101,15 @@ class OpenConnections:
         for each in [each for each, _ in zip(late, range(ENDED_AT_ONCE), strict=False)]:
             each.end()
 
-    def set_unread(self, connection: "TimedConnection", unread: bool) -> None:
-        """Notes whether a connection has a response to be read; where there are too many bytes, aborts the longest waiting."""
+    def set_unread(self, connection: "TimedConnection", unread: bool, now: float) -> None:
+        """Notes whether a connection has a response to be read; where there are too many bytes, aborts those unread longest."""
         if not unread:
             self._unread.pop(connection, None)
             return
         self._unread[connection] = None
         sizes = {each: each.unread_bytes() for each in self._unread}
         total = sum(sizes.values())
-        for each in list(self._unread):
+        for each in sorted(sizes, key=lambda one: (one.last_read_time(now), -sizes[one])):
             if total <= MAX_UNREAD_BYTES:
                 break
             total -= sizes[each]
@@ -153,12 +153,13 @@ class TimedConnection(H11Protocol):
     def pause_writing(self) -> None:
         """Called when the client reads more slowly than the server writes."""
         super().pause_writing()
-        self._connections.set_unread(self, True)
+        self._unread_before, self._read_since = self.unread_bytes(), self.loop.time()
+        self._connections.set_unread(self, True, self._read_since)
 
     def resume_writing(self) -> None:
         """Called when the client has read."""
         super().resume_writing()
-        self._connections.set_unread(self, False)
+        self._connections.set_unread(self, False, self.loop.time())
 
     def shutdown(self) -> None:
         """Called when the server stops."""
@@ -186,13 +187,17 @@ class TimedConnection(H11Protocol):
         """Bytes of responses that the client has not read."""
         return self.transport.get_write_buffer_size()
 
-    def is_late(self, now: float) -> bool:
-        """Whether a request or the reading of a response is past its deadline."""
+    def last_read_time(self, now: float) -> float:
+        """Returns when the client was last seen to read some of its response, or when the response began to wait for that."""
         unread = self.unread_bytes()
         if unread == 0 or unread < self._unread_before:
             self._read_since = now
         self._unread_before = unread
-        if unread and now - self._read_since > READ_TIMEOUT:
+        return self._read_since
+
+    def is_late(self, now: float) -> bool:
+        """Whether a request or the reading of a response is past its deadline."""
+        if now - self.last_read_time(now) > READ_TIMEOUT:
             return True
         return self.stage in (Stage.HEAD, Stage.BODY) and now > self._deadline and not self.transport.is_closing()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from .errors import ApiError
 
 RESERVE_BYTES = 1 << 20  # deleting a series, and moving SQLite's log into the file, write much less
+MIN_FILE_BYTES = 512  # the smallest page of SQLite, which takes a shorter file for a new one
 READ_ERRORS = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 FULL_MESSAGE = "The disk of the server is full, so nothing was stored. Delete series or make room, and send it again."
 DAMAGED_MESSAGE = "The store of the server is damaged, so this cannot be answered; its log says more."
@@ -34,6 +35,12 @@ class DiskSpace:
 
     def __init__(self, path: Path):
         self._path, self._reserve = path, path.with_name(f"{path.name}-reserve")
+
+    def check_file(self) -> None:
+        """Raises if almost nothing is left of the file; an empty file without a reserve is a new one."""
+        size = self._path.stat().st_size if self._path.is_file() else MIN_FILE_BYTES
+        if size < MIN_FILE_BYTES and (size > 0 or self._reserve.exists()):
+            raise StoreDamaged(f"it is damaged: {size} bytes are left of it")
 
     def reserve(self) -> None:
         """Writes the reserve if it is missing and there is room."""

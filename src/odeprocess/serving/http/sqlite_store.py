@@ -6,6 +6,7 @@ all its rows, so damage is found when it is read.
 
 import dataclasses
 import json
+import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,7 @@ from .disk_space import DiskSpace, StoreDamaged
 
 FORMAT = 2  # SQLite's `user_version` of the file
 UNUSABLE = "cannot be used for the state of the server"
+SERIES_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")  # as in `schemas`
 LOG_PAGES = 256  # of SQLite's log, 1 MiB, after which it is moved into the file; a quarter of SQLite's default, chosen by hand
 TABLES = {  # by the format that added them; `seals` holds the checksum of each series, `totals` the number of series
     1: """
@@ -67,8 +69,10 @@ class SeriesStore:
     def __init__(self, path: str | Path | None):
         self._disk_space = None if path is None else DiskSpace(Path(path))
         try:
+            if self._disk_space is not None:
+                self._disk_space.check_file()
             self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, StoreDamaged) as error:
             raise ValueError(f"{path} {UNUSABLE}: {error}. Name another file.") from None
         try:
             for pragma in (
@@ -84,9 +88,13 @@ class SeriesStore:
                 self._migrate(version)
             self._check_rows()
             (self._page_size,) = self._db.execute("PRAGMA page_size").fetchone()
-        except (sqlite3.Error, StoreDamaged) as error:
+        except (sqlite3.Error, StoreDamaged, UnicodeError) as error:
             self._db.close()
-            why = "another server has it open" if "locked" in str(error) else " ".join(str(error).split())[:200]
+            why = " ".join(str(error).split())[:200]
+            if isinstance(error, UnicodeError):  # SQLite's own messages quote what they have read
+                why = "it is damaged: some of its text is not UTF-8"
+            elif isinstance(error, sqlite3.OperationalError) and "locked" in why:
+                why = "another server has it open"
             raise ValueError(f"{path} {UNUSABLE}: {why}. Name another file.") from None
         if self._disk_space is not None:
             self._disk_space.reserve()
@@ -164,7 +172,7 @@ class SeriesStore:
         """All series, or the one of this name if there is one."""
         where, parameters = ("", ()) if name is None else ("WHERE id = ?", (name,))
         rows = self._db.execute(f"SELECT id, model, static, origin FROM series {where} ORDER BY id", parameters).fetchall()
-        return [SeriesEntry(name, model, static and json.loads(static), origin) for name, model, static, origin in rows]
+        return [_parse_entry(*row) for row in rows]
 
     def observations(self, name: str) -> tuple[list[float], list[list[float | None]]]:
         """Times and values of a series, in the order in which they were added."""
@@ -184,6 +192,8 @@ class SeriesStore:
         seal = self._db.execute("SELECT seal FROM seals WHERE series = ?", (name,)).fetchone()
         if seal is None or seal[0] != _checksum(rows) + _checksum(others) or any(row[1] != i for i, row in enumerate(rows)):
             raise StoreDamaged(f"it is damaged: series {name!r} is not as it was written")
+        if any(len(blob) % 8 or not blob for *_, blob in rows):
+            raise StoreDamaged(f"it is damaged: an observation of series {name!r} is not a list of numbers")
         return rows
 
     def _check_pages(self, version: int) -> None:
@@ -201,7 +211,7 @@ class SeriesStore:
 
     def _check_rows(self) -> None:
         """Raises unless every series matches its checksum, and all are there."""
-        names = [name for (name,) in self._db.execute("SELECT id FROM series ORDER BY id").fetchall()]
+        names = [entry.id for entry in self.entries()]
         for name in names:
             self._rows(name)
         for table in ("observations", "keys", "seals"):  # rows of series that do not exist
@@ -230,6 +240,19 @@ class SeriesStore:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+
+def _parse_entry(name: str, model: str, static: str | None, origin: float | None) -> SeriesEntry:
+    """The series of a row; raises if no server writes such a row, since a damaged row can have a valid checksum."""
+    if not SERIES_ID.fullmatch(name):
+        raise StoreDamaged(f"it is damaged: a series is called {name[:80]!r}")
+    try:
+        values = None if static is None else json.loads(static)
+    except (ValueError, RecursionError):
+        values = False
+    if values is not None and not (isinstance(values, list) and all(type(value) in (int, float, str) for value in values)):
+        raise StoreDamaged(f"it is damaged: the covariates of series {name!r} are not a list of numbers and names")
+    return SeriesEntry(name, model, values, origin)
 
 
 def _row_checksum(row: tuple[Any, ...]) -> int:

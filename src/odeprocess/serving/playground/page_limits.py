@@ -13,6 +13,7 @@ from typing import Any
 
 from bokeh.util.token import check_token_signature, get_session_id, get_token_payload
 
+from odeprocess.common.compilation import return_memory
 from odeprocess.serving.http.errors import error_page
 
 SHORT_LIFETIME = 5000  # milliseconds for which disconnected pages are kept where there are as many pages as may be; by hand
@@ -36,6 +37,7 @@ class MemoryCleaner:
     def _collect(self) -> None:
         self._timer = None
         gc.collect()
+        return_memory()  # else glibc keeps the freed memory between newer pages
 
 
 class PageLimits:
