@@ -7,6 +7,7 @@ trains a neural process and a neural ODE process on sines by the paper's protoco
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.random as jr
@@ -87,7 +88,7 @@ def predict_patients(console: Console) -> dict:
     return {"train_seconds": seconds, "by_samples_given": scores}
 
 
-def draw_patients(fresh: pd.DataFrame, parameters: np.ndarray, predicted: dict[int, pd.DataFrame], path: Path) -> None:
+def draw_patients(fresh: Any, parameters: np.ndarray, predicted: dict[int, Any], path: Path) -> None:
     """Draws two fresh patients, at the quartiles of elimination: predictions after 1, 2 and 4 samples, and the truth."""
     by_elimination = np.argsort(parameters[:, 1] / parameters[:, 2])
     people = {"slow elimination": by_elimination[FRESH // 4], "fast elimination": by_elimination[-FRESH // 4]}

@@ -4,12 +4,15 @@ import contextlib
 import re
 import subprocess
 import sys
+import threading
 
 import httpx
 import jax.random as jr
+import uvicorn
 
 import odeprocess as odp
 from cases import untrained
+from odeprocess.serving.http.run import bind
 
 API = "/api/v1"
 
@@ -34,6 +37,23 @@ def run_server(*arguments, **options):
     finally:
         child.kill()
         child.communicate()
+
+
+@contextlib.contextmanager
+def run_app(app):
+    """Runs the application; yields a client that uses a real socket."""
+    listening = bind("127.0.0.1", 0)
+    listening.listen()  # clients that connect before the server has started wait for it
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+    app.state.stopping = lambda: server.should_exit
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60.0) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def error_of(response: httpx.Response) -> dict:

@@ -169,6 +169,6 @@ def test_solver_errors_of_one_draw_are_told_and_not_nan(posterior):
 
 def test_odd_numbers_give_finite_results_or_one_line():
     """A piece of `make fuzz`, with one kind of model and without what takes long; tests check the types of options themselves."""
-    places = tuple(name for name in numbers.PLACES if name not in ("refine", "fit", "options"))
+    places = tuple(name for name in numbers.PLACES if name not in ("exact inference", "fit", "options"))
     found = numbers.odd_numbers(0, 300, kinds=1, places=places)
     assert set(found) == {"right", "refused"}, found

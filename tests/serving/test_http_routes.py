@@ -1,11 +1,9 @@
 """The routes of a server in this process: responses, errors and their shape, limits, and the deletion of idle series."""
 
-import contextlib
 import dataclasses
 import json
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import httpx
 import jax.random as jr
 import numpy as np
 import pytest
-import uvicorn
 
 import odeprocess as odp
 from cases import SOLVER, untrained
@@ -21,27 +18,9 @@ from odeprocess.forecasting.covariates import Covariate
 from odeprocess.forecasting.transforms import Transform
 from odeprocess.forecasting.user_units import UserUnits
 from odeprocess.serving.http import Limits, ServedModel, create_app
-from odeprocess.serving.http.run import bind
-from server_cases import API, error_of, observations
+from server_cases import API, error_of, observations, run_app
 
 SIZES = {"r_dim": 6, "z_dim": 6, "l_dim": 2, "h_dim": 8, "solver": SOLVER}
-
-
-@contextlib.contextmanager
-def served(app):
-    """Runs the application; yields a client that uses a real socket."""
-    listening = bind("127.0.0.1", 0)
-    listening.listen()  # clients that connect before the server has started wait for it
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
-    app.state.stopping = lambda: server.should_exit
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60.0) as client:
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +44,7 @@ def doses() -> ServedModel:
 def client(sines, doses):
     limits = Limits(max_series=40, max_points=30)
     app = create_app([ServedModel.of("sines", sines), doses], limits=limits, warm=False)
-    with served(app) as client:
+    with run_app(app) as client:
         yield client
 
 
@@ -236,7 +215,7 @@ def test_events_follow_a_series_until_it_is_deleted(client):
 
 def test_with_a_token_only_health_is_open_and_idle_series_expire(sines):
     app = create_app([ServedModel.of("sines", sines)], token="secret", limits=Limits(idle_seconds=0.4), warm=False)
-    with served(app) as client:
+    with run_app(app) as client:
         assert client.get("/health").status_code == 200
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):
             refused = client.get(f"{API}/series", headers=headers)

@@ -3,7 +3,6 @@
 import math
 
 import fastapi
-import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +17,7 @@ from odeprocess.serving.playground.model_view import GAUSSIAN_PROCESS
 from odeprocess.serving.playground.observations import MAX_OBSERVATIONS, Observations
 from odeprocess.serving.playground.page import Page
 from odeprocess.serving.playground.page_state import PageState
-from odeprocess.serving.playground.predictions import NUM_DRAWS, SEED, predict, time_grid, warm_up
+from odeprocess.serving.playground.predictions import NUM_DRAWS, SEED, SERIES, predict, time_grid, warm_up
 from odeprocess.serving.playground.status_text import describe_bands
 from playground_cases import prey_folder, sines_folder, table_folder
 
@@ -156,7 +155,7 @@ def test_a_prediction_is_that_of_the_posterior(views):
     view = views["Sines"]
     t, y = np.array([-1.0, 2.0]), np.array([[0.3], [0.5]])
     found = predict(view, Question(t, y, np.zeros(0), level=0.8))
-    posterior = view.model.condition(t, y, key=jr.key(SEED), draws=NUM_DRAWS)
+    posterior = view.model.condition(t, y, key=odp.series_key(SERIES, SEED), draws=NUM_DRAWS)
     np.testing.assert_allclose(found.mean, posterior.mean(found.t), atol=1e-6)
     np.testing.assert_array_equal(np.stack([found.low, found.high]), posterior.interval(found.t, 0.8, of="function"))
 
@@ -257,7 +256,7 @@ def test_the_downloaded_script_draws_the_downloaded_figure(views, title, tmp_pat
     state = PageState(views)
     state.choose_model(title)
     state.settings.beside = tuple(state.view.beside)
-    state.settings.refine = False
+    state.settings.exact = False
     values = [1.5, 0.2][: state.view.channels]
     state.set_row(-1, 1.0, values)
     monkeypatch.chdir(tmp_path)

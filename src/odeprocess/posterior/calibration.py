@@ -129,7 +129,7 @@ class Calibration:
     Attributes:
         factors: `[counts, sides, gaps]`.
         horizon: the span of the training times, in the user's units.
-        noise_scale: how the noise of single series varies, where that is known: for refined posteriors.
+        noise_scale: how the noise of single series varies, where that is known: for exact inference.
     """
 
     factors: np.ndarray

@@ -42,7 +42,7 @@ def held_out_errors(model: Any, series: Series, seen: Series | None, *, inferenc
     bare = Calibration.none(horizon, noise_scale)
     ask = dataclasses.replace(ask, model=dataclasses.replace(model, calibrations={"exact": bare}))
     rng, questions = np.random.default_rng(0), []
-    # Before any observation a belief that is refined is what all training series showed: fewer series cannot correct that.
+    # Before any observation an exact posterior is what all training series showed: fewer series cannot correct that.
     all_ = seen is not None and more == len(seen)
     tried = COUNTS[1:] if exact and model.process.mixture is not None and not all_ else COUNTS
     for count in tried[observed.sum(-1).max() > tried]:

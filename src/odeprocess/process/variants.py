@@ -18,7 +18,7 @@
 The image variants have convolutional encoders, and the image NDP takes l(t0) from the first frame alone.
 
 `ndp-skip` and the two after it are ours, not the paper's: small, smooth, with a prior over their latents, for accurate
-posteriors (`Posterior.refine`). The field and the readout of the first are linear maps of (l, d, t) with networks beside
+posteriors (docs/inference.md). The field and the readout of the first are linear maps of (l, d, t) with networks beside
 them. `latent-ode` is the latent ODE of Rubanova et al. (2019), a variational autoencoder without a control d; its
 observations are summed up, not read in order by a recurrent network. Sizes of the others are those of the paper's released
 code.
@@ -34,7 +34,7 @@ from odeprocess.common import checks
 from .solvers import Grid
 from .spec import Spec
 
-# Our own: one σ that may become small, and a learned prior. Loops stay loops: unrolled, refinement compiles for minutes on a GPU.
+# Our own: one σ that may become small, and a learned prior. Loops stay loops: unrolled, inference compiles for minutes on a GPU.
 GENERATIVE: dict[str, Any] = {
     "noise": "shared",
     "noise_start": -1.2,

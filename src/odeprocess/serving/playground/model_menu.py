@@ -39,7 +39,7 @@ class ModelMenu:
     def _work(self, names: Sequence[str], root: Path) -> None:
         for view in list(self.views.values()):
             warm_up(view)
-            warm_up(view, refine=True)
+            warm_up(view, exact=True)
         for name in names:
 
             def report(part: float, name: str = name) -> None:

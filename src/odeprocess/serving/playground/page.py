@@ -119,9 +119,9 @@ class Page:
             self.messages.show_bands(describe_bands(state, first))
 
     def _schedule_slow_predictions(self) -> None:
-        """Starts refinement and the Gaussian process when the user pauses."""
+        """Starts exact inference and the Gaussian process when the user pauses."""
         settings = self.state.settings
-        if self.doc is None or not (settings.refine or GAUSSIAN_PROCESS in settings.beside):
+        if self.doc is None or not (settings.exact or GAUSSIAN_PROCESS in settings.beside):
             return
         if self._pause_timer is not None:
             self.doc.remove_timeout_callback(self._pause_timer)
@@ -131,8 +131,8 @@ class Page:
         self._pause_timer, revision, state = None, self._revision, self.state
         self.messages.show_work("computing …")
         try:
-            if state.settings.refine:
-                predictions = await asyncio.to_thread(state.predict, refine=True)
+            if state.settings.exact:
+                predictions = await asyncio.to_thread(state.predict, exact=True)
                 self._show_if_current(revision, predictions)
             if GAUSSIAN_PROCESS in state.settings.beside:
                 prediction = await asyncio.to_thread(state.predict_gaussian_process)
@@ -140,7 +140,7 @@ class Page:
         except (ValueError, ImportError) as error:
             self.messages.show_error(str(error))
         if revision == self._revision:
-            self.messages.show_work("refined" if state.settings.refine and len(state.observations) else "")
+            self.messages.show_work("exact inference" if state.settings.exact and len(state.observations) else "")
 
     def _show_if_current(self, revision: int, predictions: dict[str, Prediction]) -> None:
         if revision == self._revision:

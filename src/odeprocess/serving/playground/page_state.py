@@ -24,7 +24,7 @@ class Settings:
         of: whether the band is of the curve or of new measurements.
         draws: how many draws are shown.
         noise: standard deviation of the noise added to the observations, in standard deviations of the training values.
-        refine: whether posteriors are refined when the user pauses.
+        exact: whether the model's own kind of inference, where it is exact, takes over when the user pauses.
         beside: titles of the models shown beside the chosen one.
     """
 
@@ -32,7 +32,7 @@ class Settings:
     of: Of = "function"
     draws: int = 20
     noise: float = 0.0
-    refine: bool = False
+    exact: bool = False
     beside: tuple[str, ...] = ()
 
 
@@ -50,7 +50,7 @@ class PageState:
         """Shows another model."""
         self.title, self.view = title, self.views[title]
         self.observations = self._observations.setdefault(title, Observations(self.view.channels))
-        self.settings.refine = self._refines_by_default(self.view)
+        self.settings.exact = self._is_exact_by_default(self.view)
         self.settings.beside = tuple(x for x in self.settings.beside if x in (*self.view.beside, GAUSSIAN_PROCESS))
 
     @property
@@ -117,17 +117,19 @@ class PageState:
         """The observations and settings, for the models."""
         return Question(*self.shown_observations(), self.static, self.settings.level, self.settings.of)
 
-    def predict(self, *, refine: bool = False) -> dict[str, Prediction]:
-        """The models' predictions by title, refined on request; without the Gaussian process."""
+    def predict(self, *, exact: bool = False) -> dict[str, Prediction]:
+        """The models' predictions by title, by exact inference on request; without the Gaussian process."""
         question, times = self.question(), time_grid(self.view)
         models = {title: each for title, each in self.columns().items() if each is not None}
-        return {
-            title: predict(each, question, times=times, refine=refine and self.refines(each)) for title, each in models.items()
-        }
 
-    def refines(self, view: ModelView) -> bool:
-        """Whether a view's posterior is refined: the chosen model if the user asks for it, others where it is the default."""
-        return self.settings.refine and (view is self.view or self._refines_by_default(view))
+        def predict_one(view: ModelView) -> Prediction:
+            return predict(view, question, times=times, exact=exact and self.uses_exact_inference(view))
+
+        return {title: predict_one(each) for title, each in models.items()}
+
+    def uses_exact_inference(self, view: ModelView) -> bool:
+        """Whether inference is exact in the end: of the chosen model if the user asks for it, of others by default."""
+        return self.settings.exact and (view is self.view or self._is_exact_by_default(view))
 
     def predict_gaussian_process(self) -> Prediction:
         """The prediction of the Gaussian process."""
@@ -135,12 +137,12 @@ class PageState:
 
     def suggest_time(self) -> float:
         """The time to measure at next."""
-        return suggest_time(self.view, self.question(), refine=self.settings.refine)
+        return suggest_time(self.view, self.question(), exact=self.settings.exact)
 
     def figure_png(self, ranges: Any) -> bytes:
-        """The shown predictions, refined if the user asks for it, as a PNG file."""
+        """The shown predictions, by exact inference if the user asks for it, as a PNG file."""
         settings, view, question = self.settings, self.view, self.question()
-        found = self.predict(refine=True)
+        found = self.predict(exact=True)
         predictions = {
             title: self.predict_gaussian_process() if each is None else found[title] for title, each in self.columns().items()
         }
@@ -159,12 +161,12 @@ class PageState:
     def script(self, ranges: Any) -> str:
         """A Python program that draws the same figure."""
         columns = self.columns()
-        refined = [title for title, each in columns.items() if each is not None and self.refines(each)]
-        return write_script(columns, self.question(), ranges=ranges, num_draws=self.settings.draws, refined=refined)
+        exact = [title for title, each in columns.items() if each is not None and self.uses_exact_inference(each)]
+        return write_script(columns, self.question(), ranges=ranges, num_draws=self.settings.draws, exact=exact)
 
     @staticmethod
-    def _refines_by_default(view: ModelView) -> bool:
-        """Whether refinement makes a difference: models with a learned prior are trained for it."""
+    def _is_exact_by_default(view: ModelView) -> bool:
+        """Whether `inference="auto"` is exact for this model."""
         return view.model.spec.prior == "learned"
 
     def _without_noise(self, place: int, channel: int, value: float) -> float:

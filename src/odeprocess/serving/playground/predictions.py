@@ -7,21 +7,22 @@ compiled once, by `warm_up`, and a click takes milliseconds.
 import dataclasses
 from typing import NamedTuple
 
-import jax.random as jr
 import numpy as np
 
 from odeprocess.common import checks
 from odeprocess.data.series import bucket
 from odeprocess.posterior.next_measurement import suggest
-from odeprocess.posterior.posterior import Of, Posterior
+from odeprocess.posterior.posterior import DRAWS, Of, Posterior
+from odeprocess.posterior.series_keys import series_key
 
 from .model_view import GAUSSIAN_PROCESS, ModelView
 from .observations import MAX_OBSERVATIONS
 
 NUM_TIMES = 128  # at which curves are drawn; chosen by hand
-NUM_DRAWS = 64  # from which mean and band are computed; chosen by hand
+NUM_DRAWS = DRAWS  # from which mean and band are computed
 NUM_CANDIDATES = 61  # times that may be suggested; chosen by hand
-SEED = 0  # of the draws, so that the same observations show the same draws
+SEED = 0  # of the draws, so that the same observations show the same draws,
+SERIES = "series"  # which are those of a series of this name in a table, a stream or a server
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,19 +64,19 @@ def time_grid(view: ModelView) -> np.ndarray:
     return np.linspace(*view.window, NUM_TIMES)
 
 
-def condition(view: ModelView, question: Question, *, refine: bool = False) -> Posterior:
+def condition(view: ModelView, question: Question, *, exact: bool = False) -> Posterior:
     """Returns the model's posterior, given the observations."""
     model = view.model
     origin = 0.0 if model.scaling.origin == "first" else None
     values = view.units.to_model(question.y)
-    posterior = model._amortised(question.t, values, key=jr.key(SEED), static=question.static, origin=origin, draws=NUM_DRAWS)
-    return posterior.follow("auto" if refine else "amortised")
+    options = {"key": series_key(SERIES, SEED), "static": question.static, "origin": origin, "draws": NUM_DRAWS}
+    return model.condition(question.t, values, **options, inference="auto" if exact else "amortised")
 
 
-def predict(view: ModelView, question: Question, *, times: np.ndarray | None = None, refine: bool = False) -> Prediction:
+def predict(view: ModelView, question: Question, *, times: np.ndarray | None = None, exact: bool = False) -> Prediction:
     """Returns the model's prediction at `times`, by default those of its own grid."""
     t = time_grid(view) if times is None else times
-    posterior = condition(view, question, refine=refine)
+    posterior = condition(view, question, exact=exact)
     draws = view.units.sample(posterior, t, of="function")
     low, high = view.units.interval(posterior, t, question.level, of=question.of)
     found = Prediction(t, draws, draws.mean(0), low, high)
@@ -118,22 +119,22 @@ def predict_gaussian_process(view: ModelView, question: Question, *, times: np.n
     return Prediction(t, np.zeros((0, len(t), view.channels)), mean, below, above)
 
 
-def suggest_time(view: ModelView, question: Question, *, refine: bool = False) -> float:
+def suggest_time(view: ModelView, question: Question, *, exact: bool = False) -> float:
     """Returns the time at which one more measurement reduces the uncertainty about the whole trajectory most."""
-    return float(suggest(condition(view, question, refine=refine), np.linspace(*view.span, NUM_CANDIDATES)).times[0])
+    return float(suggest(condition(view, question, exact=exact), np.linspace(*view.span, NUM_CANDIDATES)).times[0])
 
 
-def warm_up(view: ModelView, *, refine: bool = False) -> None:
-    """Compiles what a click needs; or, with `refine`, the refinement of a few observations, for models that refine by default."""
+def warm_up(view: ModelView, *, exact: bool = False) -> None:
+    """Compiles what a click needs; or, with `exact`, exact inference, for models that use it by default."""
     times = time_grid(view)
     for each in (view, *view.beside.values()):
-        if refine and each.model.spec.prior == "learned":
-            predict(each, _example(view, 1), times=times, refine=True)
-        if not refine:
+        if exact and each.model.spec.prior == "learned":
+            predict(each, _example(view, 1), times=times, exact=True)
+        if not exact:
             for count in (16, 32, MAX_OBSERVATIONS):
                 predict(each, _example(view, count), times=times)
             predict(each, _example(view, 1, of="observations"), times=times)
-    if not refine:
+    if not exact:
         suggest_time(view, _example(view, 1))
 
 

@@ -14,7 +14,7 @@ from odeprocess.common.display_names import file_name
 
 from .figure_download import DPI
 from .model_view import ModelView
-from .predictions import NUM_DRAWS, NUM_TIMES, SEED, Question
+from .predictions import NUM_DRAWS, NUM_TIMES, SEED, SERIES, Question
 
 UNITS_IMPORT = "from odeprocess.forecasting.user_units import UserUnits\n"
 IMPORTS = "Prediction, draw_figure"
@@ -34,7 +34,7 @@ predictions = {{}}
 
 '''
 MODEL = """model = odp.load({folder})
-posterior = model.condition(t, y, key=jax.random.key({seed}), draws={draws}, inference={inference}{more})
+posterior = model.condition(t, y, key=odp.series_key({series}, {seed}), draws={draws}, inference={inference}{more})
 draws = posterior.sample(times, of="function")
 low, high = posterior.interval(times, {level}, of={of})
 predictions[{title}] = Prediction(times, draws, draws.mean(0), low, high)
@@ -43,7 +43,7 @@ predictions[{title}] = Prediction(times, draws, draws.mean(0), low, high)
 TRANSFORMED = """model = odp.load({folder})
 units = UserUnits.of_model(model)  # the model was trained on transformed values, such as logarithms
 posterior = model.condition(
-    t, units.to_model(y), key=jax.random.key({seed}), draws={draws}, inference={inference}{more}
+    t, units.to_model(y), key=odp.series_key({series}, {seed}), draws={draws}, inference={inference}{more}
 )
 draws = units.sample(posterior, times, of="function")
 low, high = units.interval(posterior, times, {level}, of={of})
@@ -74,7 +74,7 @@ def write_script(
     *,
     ranges: Sequence[tuple[float, float]],
     num_draws: int,
-    refined: Collection[str],
+    exact: Collection[str],
 ) -> str:
     """Returns a program that draws what the page shows.
 
@@ -83,7 +83,7 @@ def write_script(
         question: the observations and settings.
         ranges: lowest and highest value shown, for each channel.
         num_draws: how many draws are shown.
-        refined: the titles of the models whose posteriors are refined.
+        exact: the titles of the models with exact inference.
     """
     first = next(iter(columns.values()))
     assert first is not None
@@ -100,7 +100,8 @@ def write_script(
         stop=_code(stop),
         points=NUM_TIMES,
     )
-    settings = {"seed": SEED, "draws": NUM_DRAWS, "level": _code(question.level), "of": _code(question.of)}
+    settings = {"seed": SEED, "series": _code(SERIES), "draws": NUM_DRAWS}
+    settings |= {"level": _code(question.level), "of": _code(question.of)}
     for title, view in columns.items():
         if view is None:
             more = {"folder": _path(first.folder), "title": _code(title), "static": _code(question.static)}
@@ -109,7 +110,7 @@ def write_script(
         static = f", static={_code(question.static)}" if question.static.size else ""
         origin = ", origin=0.0" if view.model.scaling.origin == "first" else ""
         form = TRANSFORMED if _is_transformed(view) else MODEL
-        inference = _code("auto" if title in refined else "amortised")
+        inference = _code("auto" if title in exact else "amortised")
         text += form.format(folder=_path(view.folder), title=_code(title), more=static + origin, inference=inference, **settings)
     return text + FIGURE.format(
         names=_code(first.values),

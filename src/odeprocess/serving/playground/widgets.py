@@ -68,7 +68,7 @@ class Controls:
         self.of = _widget(pn.widgets.Select, name="The band is of", options=BANDS, **WIDE)
         self.draws = _slider(pn.widgets.IntSlider, name="Draws shown", start=0, end=NUM_DRAWS, step=4, value=20)
         self.noise = _slider(pn.widgets.FloatSlider, name="Noise", start=0.0, end=0.5, step=0.05, format="0 %")
-        self.refine = _widget(pn.widgets.Checkbox, name="Refine when I pause", **WIDE)
+        self.exact = _widget(pn.widgets.Checkbox, name="Exact inference when I pause", **WIDE)
         self.beside = _widget(pn.widgets.CheckBoxGroup, name="Compare with", options=[GAUSSIAN_PROCESS], **WIDE)
         self.suggest = _widget(pn.widgets.Button, name="Suggest the next point", button_type="primary")
         self.undo, self.delete, self.clear = (_widget(pn.widgets.Button, name=n) for n in ("Undo", "Delete", "Clear"))
@@ -85,7 +85,7 @@ class Controls:
     def _make_parts(self) -> dict[str, Any]:
         """The parts of the page, by their names in `assets/page.html`."""
         noise = "Moves the points at random, by this share of the standard deviation of the training data."
-        refine = "Fits the posterior to your points: slower, and closer to them."
+        exact = "Fits the posterior to your points: slower, and closer to them."
         gaussian_process = "The Gaussian process is fitted to your points only."
         csv = "A header, a column of times and one for each value; empty where nothing was measured."
         file = _html('<p class="help">Load a CSV file</p>')
@@ -94,7 +94,7 @@ class Controls:
                 self.model, self.about, self.static, self.training, align_items="end", gap="6px 20px", margin=0, **WIDE
             ),
             "actions": pn.FlexBox(self.suggest, self.undo, self.delete, self.clear, gap="8px", margin=0, **WIDE),
-            "show": _column(self.level, self.of, self.draws, self.noise, _help(noise), self.refine, _help(refine)),
+            "show": _column(self.level, self.of, self.draws, self.noise, _help(noise), self.exact, _help(exact)),
             "beside": _column(self.beside, _help(gaussian_process)),
             "table": self.table,
             "load": _column(file, self.load, _help(csv)),
@@ -114,7 +114,7 @@ class Controls:
 
             widget.param.watch(change, "value")
 
-        for name in ("level", "of", "draws", "noise", "refine"):
+        for name in ("level", "of", "draws", "noise", "exact"):
             connect_setting(getattr(self, name), name)
         self.model.param.watch(lambda event: self._choose_model(event.new), "value")
         self.beside.param.watch(lambda event: self._set_beside(event.new), "value")
@@ -129,7 +129,7 @@ class Controls:
         """Updates the controls for the chosen model."""
         view = self.state.view
         self.about.object = f'<p class="about">{escape(view.about)}</p>'
-        self.refine.value = self.state.settings.refine
+        self.exact.value = self.state.settings.exact
         options = [*view.beside, GAUSSIAN_PROCESS]
         self.beside.param.update(options=options, value=[x for x in self.state.settings.beside if x in options])
         self.table.names = [view.time, *view.values]
