@@ -1,6 +1,5 @@
 """Strict numerics, one compilation cache for all runs, and models that tests share."""
 
-import math
 import os
 import time
 from pathlib import Path
@@ -33,7 +32,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 compilation.MOST_MAPS = compilation.MOST_MAPS_BEFORE_TRAINING = 50_000
 
 # What is slow here is compilation, or another program: `make fuzz`, which warms up, judges times.
-outcomes.LIMIT = math.inf
+outcomes.LIMIT = 60.0
 
 # The same examples each time: who searches at random runs `make fuzz`.
 hypothesis.settings.register_profile("odeprocess", deadline=None, max_examples=8, derandomize=True, database=None)
