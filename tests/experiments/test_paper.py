@@ -215,7 +215,7 @@ def test_the_classifier_learns_to_read_turned_digits():
         (["reproduce", "table9"], "'table9' is not one of"),
         (["reproduce", "table1", "--seeds", "0"], "greater than or equal to 1"),
         (["reproduce", "table1", "--only", "gpt"], "`only` is 'gpt'; expected one of 'np'"),
-        (["reproduce", "table1", "--device", "gpu"], "No GPU can be used"),
+        (["reproduce", "table1", "--device", "gpu"], "JAX found no GPU"),
     ],
 )
 def test_bad_commands_get_one_message_and_code_2(arguments, message, tmp_path):
