@@ -9,7 +9,7 @@ import pytest
 SCRIPT = Path(__file__).parents[1] / "golden.py"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_number_is_what_it_was():
     """In a process of its own, since it computes in float64."""
     done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True)
