@@ -150,7 +150,8 @@ def test_programs_of_odd_folders_run_and_draw_what_the_page_draws(views, tmp_pat
     subprocess.run([sys.executable, "-W", "ignore", "-c", run, *map(str, expected)], check=True, timeout=300)
     for where, picture in expected.items():
         (written,) = where.glob("*.png")
-        assert written.read_bytes() == picture
+        same = written.read_bytes() == picture  # what differs would take pytest minutes to tell
+        assert same, where
     assert not list(tmp_path.rglob("canary*")) and not Path("canary").exists()
 
 
