@@ -39,6 +39,8 @@ hypothesis.settings.register_profile("odeprocess", deadline=None, max_examples=8
 hypothesis.settings.load_profile("odeprocess")
 
 
+collect_ignore = ["golden.py"]  # a script of its own: it switches JAX to float64 when it is imported
+
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"needs the public data sets in {DATA}; ODEPROCESS_DATA names a folder")
 
 
