@@ -70,11 +70,11 @@ def answers(folder) -> dict[str, np.ndarray]:
         "stream": by_posterior(stream.posterior([SERIES])),
         "python": by_posterior(posterior),
         "server": np.array([said["mean"], said["low"], said["high"]])[..., 0],
-        "playground": np.stack([by_table[0], shown.low[:, 0], shown.high[:, 0]]),  # its line is the mean of the curves
+        "playground": np.stack([shown.low[:, 0], shown.high[:, 0]]),  # no mean: it draws that of the curves
     }
 
 
 def test_the_same_folder_gives_the_same_answer_everywhere(folder):
     found = answers(folder)
     for way, values in found.items():
-        np.testing.assert_allclose(values, found["table"], rtol=1e-5, err_msg=way)
+        np.testing.assert_allclose(values, found["table"][-len(values) :], rtol=1e-5, err_msg=way)
